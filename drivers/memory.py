@@ -1,0 +1,165 @@
+"""
+The store in memory: for tests, and for sessions that nobody keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import RLock
+
+from sortedcontainers import SortedDict
+
+from eventlog.admission import Admission, WritableLog
+from eventlog.errors import InvalidArgument, SessionNotFound
+from eventlog.log import MemoryLog
+from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
+from eventlog.snapshot import LogSnapshot
+from eventlog.store import Capabilities, ChangeSet, EventStore, head_page
+from eventlog.tables import MemoryTables
+
+__all__ = ["MemoryStore", "open_url"]
+
+
+def open_url(path: str, options: Mapping[str, str], *, read_only: bool = False) -> MemoryStore:
+    """
+    Open ``memory:``, a new and empty store.
+
+    Raises:
+        InvalidArgument: A path or an option was given.
+    """
+    if path or options:
+        raise InvalidArgument("url", "memory: takes no path and no options")
+    return MemoryStore(read_only=read_only)
+
+
+class MemoryStore(EventStore):
+    """Keep sessions in this process, gone with the object."""
+
+    capabilities = Capabilities(
+        durable=False,
+        atomic_batches=True,
+        multi_process_read=False,
+        multi_process_write=False,
+        bounded_surface=True,
+    )
+
+    def __init__(self, *, read_only: bool = False) -> None:
+        super().__init__("memory:", read_only=read_only)
+        self._lock = RLock()
+        self._logs: dict[str, MemoryLog] = {}
+        self._deleted: set[str] = set()
+        self._newest: SortedDict[tuple[int, str], str] = SortedDict()
+        self._children_of: dict[str, SortedDict[tuple[int, str], str]] = {}
+        # Position of the last change, by session; and the other way round, in order.
+        self._positions: dict[str, int] = {}
+        self._feed: SortedDict[int, str] = SortedDict()
+
+    @contextmanager
+    def _writing(self, session_id: str) -> Iterator[WritableLog]:
+        with self._lock:
+            yield _Writing(self, session_id)
+
+    def _read_events(self, head: SessionHead, start: int, stop: int) -> list[Event]:
+        return self._log(head.header.id).snapshot(meter=self.meter).read(start, stop)
+
+    def _snapshot(self, head: SessionHead, length: int) -> LogSnapshot:
+        return self._log(head.header.id).snapshot(at=length, meter=self.meter)
+
+    def _log(self, session_id: str) -> MemoryLog:
+        log = self._logs.get(session_id)
+        if log is None:
+            raise SessionNotFound(session_id)
+        return log
+
+    def _head(self, session_id: str) -> SessionHead | None:
+        log = self._logs.get(session_id)
+        if log is None:
+            return None
+        self.meter.records += 1
+        return log.head()
+
+    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
+        with self._lock:
+            return self._page(self._newest, after, limit)
+
+    def _children(self, parent_id: str, after: HeadKey | None, limit: int) -> HeadPage:
+        with self._lock:
+            return self._page(self._children_of.get(parent_id, SortedDict()), after, limit)
+
+    def _page(
+        self, order: SortedDict[tuple[int, str], str], after: HeadKey | None, limit: int
+    ) -> HeadPage:
+        found: list[SessionHead] = []
+        start = None if after is None else after.sort_key
+        for key in order.irange(start, None, (False, True)):
+            self.meter.records += 1
+            found.append(self._logs[order[key]].head())
+            if len(found) > limit:
+                break
+        return head_page(found, limit)
+
+    def _changes(self, since: str | None) -> ChangeSet:
+        if since is not None and not (since.isascii() and since.isdigit()):
+            raise InvalidArgument("since", "is no token of this store")
+        with self._lock:
+            start = 0 if since is None else int(since) + 1
+            changed = tuple(self._feed[position] for position in self._feed.irange(start))
+            last = self._feed.peekitem()[0] if self._feed else -1
+            return ChangeSet(changed, str(max(last, start - 1, 0)))
+
+    def _delete(self, session_id: str, forget: bool) -> bool:
+        with self._lock:
+            log = self._logs.pop(session_id, None)
+            remembered = session_id in self._deleted
+            if log is not None:
+                self._index(log.header, remove=True)
+                self._changed(session_id)
+            if forget:
+                self._deleted.discard(session_id)
+            elif log is not None:
+                self._deleted.add(session_id)
+            return log is not None or (forget and remembered)
+
+    def _create(self, header: SessionHeader) -> MemoryLog:
+        log = self._logs[header.id] = MemoryLog(header)
+        self._index(header)
+        return log
+
+    def _index(self, header: SessionHeader, *, remove: bool = False) -> None:
+        key = HeadKey.from_header(header).sort_key
+        orders = [self._newest]
+        if header.parent_session is not None:
+            orders.append(self._children_of.setdefault(header.parent_session, SortedDict()))
+        for order in orders:
+            if remove:
+                del order[key]
+            else:
+                order[key] = header.id
+
+    def _changed(self, session_id: str) -> None:
+        position = self._feed.peekitem()[0] + 1 if self._feed else 1
+        if session_id in self._positions:
+            del self._feed[self._positions[session_id]]
+        self._positions[session_id] = position
+        self._feed[position] = session_id
+
+
+class _Writing:
+    """One session of a :class:`MemoryStore`, under its lock."""
+
+    def __init__(self, store: MemoryStore, session_id: str) -> None:
+        self._store = store
+        self._log = store._logs.get(session_id)
+        self.deleted = session_id in store._deleted
+        self.header = None if self._log is None else self._log.header
+        self.length = 0 if self._log is None else self._log.length
+        self.tables = MemoryTables() if self._log is None else self._log.tables
+
+    def read(self, start: int, stop: int) -> list[Event]:
+        return [] if self._log is None else self._log.read(start, stop)
+
+    def write(self, admission: Admission) -> None:
+        log = self._log or self._store._create(admission.header)
+        log.write(admission.events, admission.steps)
+        self._store._changed(admission.header.id)

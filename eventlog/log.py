@@ -1,0 +1,150 @@
+"""
+The log of one session in memory, shared by the memory store and by live sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+
+from eventlog.errors import InvalidArgument, SequenceConflict
+from eventlog.model import Event, SessionHead, SessionHeader
+from eventlog.snapshot import MeteredTables, ScanMeter, Snapshot
+from eventlog.surface import Step, apply, plan, plan_batch
+from eventlog.tables import MemoryTables, ViewTables
+from eventlog.values import check_index
+
+__all__ = ["MemoryLog"]
+
+
+class MemoryLog:
+    """
+    A header, its events, and their surface. Thread-safe.
+
+    Args:
+        header: The session's header.
+    """
+
+    __slots__ = ("_events", "_lock", "_tables", "header")
+
+    def __init__(self, header: SessionHeader) -> None:
+        self.header = header
+        self._events: list[Event] = []
+        self._tables = MemoryTables()
+        self._lock = RLock()
+
+    @property
+    def length(self) -> int:
+        """How many events the log has, and so the next free seq."""
+        return len(self._events)
+
+    @property
+    def tables(self) -> MemoryTables:
+        """The surface's tables; hold :meth:`locked` while reading them."""
+        return self._tables
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other threads from appending."""
+        with self._lock:
+            yield
+
+    def head(self) -> SessionHead:
+        """Return header, length and last time as of now."""
+        with self._lock:
+            events = self._events
+            return SessionHead(self.header, len(events), events[-1].time if events else None)
+
+    def append(self, event: Event) -> None:
+        """
+        Add one event. Cost: O(log n + nodes replaced + sources).
+
+        Raises:
+            SequenceConflict: Its seq is not the next one. Nothing was added.
+
+            InvalidSurface: The fold refuses it. Nothing was added.
+        """
+        with self._lock:
+            if event.seq != len(self._events):
+                raise SequenceConflict(self.header.id, len(self._events), event.seq)
+            apply(self._tables, plan(self._tables, event, self._events.__getitem__))
+            self._events.append(event)
+
+    def extend(self, events: Sequence[Event]) -> None:
+        """
+        Add consecutive events, all or none. Null case: none given adds none.
+
+        Raises:
+            SequenceConflict: The first seq is not the next one. Nothing was added.
+
+            InvalidSurface: The fold refuses one. Nothing was added.
+        """
+        with self._lock:
+            if events and events[0].seq != len(self._events):
+                raise SequenceConflict(self.header.id, len(self._events), events[0].seq)
+            self.write(events, plan_batch(self._tables, events, self._events.__getitem__))
+
+    def write(self, events: Sequence[Event], steps: Sequence[Step]) -> None:
+        """Add events that were judged before, under :meth:`locked`."""
+        with self._lock:
+            for step in steps:
+                apply(self._tables, step)
+            self._events.extend(events)
+
+    def read(self, start: int, stop: int) -> list[Event]:
+        """Return the events of ``[start, stop)``, clipped."""
+        return self._events[start:stop]
+
+    def snapshot(self, *, at: int | None = None, meter: ScanMeter | None = None) -> MemorySnapshot:
+        """
+        Return the log as of a length.
+
+        Args:
+            at: The length, at most the log's; None is now.
+
+            meter: Where reads are counted; None counts nowhere.
+
+        Raises:
+            InvalidArgument: *at* is no int ≥ 0, or beyond the log.
+        """
+        return MemorySnapshot(self, pinned_length(at, self.length), meter or ScanMeter())
+
+    def __repr__(self) -> str:
+        return f"<MemoryLog of {self.header.id!r}, {len(self._events)} events>"
+
+
+class MemorySnapshot(Snapshot):
+    """A :class:`MemoryLog` as of a length."""
+
+    __slots__ = ("_log", "_meter")
+
+    def __init__(self, log: MemoryLog, length: int, meter: ScanMeter) -> None:
+        super().__init__(log.header, length)
+        self._log = log
+        self._meter = meter
+
+    def _read(self, start: int, stop: int) -> list[Event]:
+        events = self._log.read(start, stop)
+        self._meter.records += len(events)
+        self._meter.bytes += sum(len(event.payload) for event in events)
+        return events
+
+    @contextmanager
+    def _tables(self) -> Iterator[ViewTables]:
+        with self._log.locked():
+            yield MeteredTables(self._log.tables, self._meter)
+
+
+def pinned_length(at: int | None, length: int) -> int:
+    """
+    Return the length that a snapshot pins.
+
+    Raises:
+        InvalidArgument: *at* is no int ≥ 0, or beyond *length*.
+    """
+    if at is None:
+        return length
+    if check_index(at, "at") > length:
+        raise InvalidArgument("at", f"{at} is beyond the log, which has {length} events")
+    return at

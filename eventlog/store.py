@@ -1,0 +1,431 @@
+"""
+The storage contract: what a driver implements and what every store promises.
+
+A driver writes the abstract methods of :class:`EventStore`. The rules of appending are
+written once, in :mod:`eventlog.admission`, and run above the driver; folding, snapshots,
+``children`` and ``changes`` have defaults that are correct for any medium, and a driver
+overrides one only to be faster.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Self
+
+import orjson
+from attrs import frozen
+
+from eventlog.admission import WritableLog, admit, checked_batch
+from eventlog.errors import (
+    EventLogError,
+    InvalidArgument,
+    SessionNotFound,
+    StoreClosed,
+    StoreReadOnly,
+)
+from eventlog.fold_cache import FoldCache
+from eventlog.log import pinned_length
+from eventlog.model import Batch, Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
+from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter, Snapshot
+from eventlog.tables import ViewTables
+from eventlog.values import check_index, check_session_id
+
+__all__ = ["Capabilities", "ChangeSet", "EventStore"]
+
+
+@frozen
+class Capabilities:
+    """
+    What a store can do beyond the contract.
+
+    Attributes:
+        durable: What :meth:`EventStore.append` returned for survives a power cut.
+
+        atomic_batches: After a crash an unacknowledged batch is there whole or not at
+            all; otherwise a prefix of its events may be, and a retry completes it.
+
+        multi_process_read: Other processes may read while one writes.
+
+        multi_process_write: Several processes may write, one at a time for each session.
+
+        bounded_surface: Surface reads cost what they return, in a fresh process too;
+            otherwise each process folds a log once before its first.
+    """
+
+    durable: bool
+    atomic_batches: bool
+    multi_process_read: bool
+    multi_process_write: bool
+    bounded_surface: bool
+
+
+@frozen
+class ChangeSet:
+    """
+    Sessions that may have changed.
+
+    Attributes:
+        session_ids: Their ids, deleted ones included, each once. It may name more than
+            needed, never less.
+
+        token: What to give to the next call. Opaque; valid in other processes.
+    """
+
+    session_ids: tuple[str, ...]
+    token: str
+
+
+class EventStore(ABC):
+    """
+    Sessions on a medium.
+
+    Every method may be called from any thread. After :meth:`close` all of them raise
+    :class:`~eventlog.errors.StoreClosed`. A session id that breaks the rules of
+    :mod:`eventlog.values` is :class:`~eventlog.errors.ValueRejected`. Reads never write.
+
+    Args:
+        location: What errors and ``repr`` call the store, such as its path.
+
+        read_only: Refuse every write with :class:`~eventlog.errors.StoreReadOnly`.
+    """
+
+    capabilities: Capabilities
+
+    def __init__(self, location: str, *, read_only: bool = False) -> None:
+        self.location = location
+        self.read_only = read_only
+        self.meter = ScanMeter()
+        self._closed = False
+        self._folds = FoldCache()
+
+    # What a driver implements. Arguments are checked and the store is open when these run.
+
+    @abstractmethod
+    def _writing(self, session_id: str) -> AbstractContextManager[WritableLog]:
+        """
+        Hold one session's log for writing, against every other writer.
+
+        Raises:
+            StoreBusy: Another writer holds it for too long.
+        """
+
+    @abstractmethod
+    def _read_events(self, head: SessionHead, start: int, stop: int) -> list[Event]:
+        """
+        Return exactly the events of ``[start, stop)``, which was within *head*'s log.
+
+        Raises:
+            SessionNotFound: That log is gone, or another one has its id.
+
+            CorruptLog: One of them cannot be read.
+        """
+
+    @abstractmethod
+    def _head(self, session_id: str) -> SessionHead | None:
+        """Implement :meth:`head`."""
+
+    @abstractmethod
+    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
+        """Implement :meth:`heads`."""
+
+    @abstractmethod
+    def _delete(self, session_id: str, forget: bool) -> bool:
+        """Implement :meth:`delete`."""
+
+    # What a driver may do faster.
+
+    def _children(self, parent_id: str, after: HeadKey | None, limit: int) -> HeadPage:
+        """Implement :meth:`children`, here by reading every head."""
+        found: list[SessionHead] = []
+        faults: list[Fault] = []
+        key = after
+        while True:
+            page = self._heads(key, max(limit, 50))
+            faults += page.faults
+            found += [head for head in page.items if head.header.parent_session == parent_id]
+            key = page.next_key
+            if key is None or len(found) > limit:
+                return head_page(found, limit, faults)
+
+    def _changes(self, since: str | None) -> ChangeSet:
+        """Implement :meth:`changes`, here by naming every session each time."""
+        ids = set()
+        key: HeadKey | None = None
+        while True:
+            page = self._heads(key, 1000)
+            ids |= {head.header.id for head in page.items}
+            ids |= {fault.session_id for fault in page.faults if fault.session_id is not None}
+            key = page.next_key
+            if key is None:
+                break
+        # Sessions that the last token knew and that are gone were deleted since.
+        named = tuple(sorted(ids.union(_ids_of_token(since))))
+        return ChangeSet(named, orjson.dumps(sorted(ids)).decode())
+
+    def _snapshot(self, head: SessionHead, length: int) -> LogSnapshot:
+        """Build the snapshot of a log, here one that is folded in memory."""
+        return StoredSnapshot(self, head, length)
+
+    def _identity(self, head: SessionHead) -> Hashable:
+        """What tells *head*'s log from a later one with the same id and header."""
+        return head.header
+
+    # What every store does alike.
+
+    def append(self, header: SessionHeader, events: Sequence[Event]) -> int:
+        """
+        Store *events* after the last one held; all become durable, or the call raises
+        and has stored nothing.
+
+        The first append creates the session; an empty one stores nothing, creates
+        nothing and checks the header. *events* may start below the stored length, as a
+        retry does: what is stored already must be equal and is skipped.
+
+        Cost: O(len(events) + nodes replaced · log n).
+
+        Returns:
+            The next free seq.
+
+        Raises:
+            StoreReadOnly: The store is read-only.
+
+            InvalidArgument: *header* or *events* is something else.
+
+            UnsupportedFormat: The header's version is not 0.
+
+            SessionDeleted: The session was deleted.
+
+            HeaderConflict: The session exists with another header.
+
+            SequenceConflict: *events* leave a gap, or differ from what is stored.
+
+            InvalidSurface: The events have a gap inside, or the fold refuses one.
+
+            StoreBusy: Another writer holds the session.
+
+            StoreFull: The medium has no room.
+        """
+        self._check_writable()
+        batch = checked_batch(header, events)
+        with self._writing(header.id) as log:
+            admission = admit(log, batch)
+            if admission.events:
+                log.write(admission)
+        return admission.length
+
+    def append_many(self, batches: Sequence[Batch]) -> list[int | EventLogError]:
+        """
+        Append to several sessions, in one commit where the store can.
+
+        Each batch stands or falls alone, in the order given.
+
+        Returns:
+            For each batch the next free seq, or the error that :meth:`append` would
+            have raised. Null case: no batches, no results.
+
+        Raises:
+            StoreReadOnly: The store is read-only.
+        """
+        self._check_writable()
+        results: list[int | EventLogError] = []
+        for batch in batches:
+            try:
+                results.append(self.append(batch.header, batch.events))
+            except EventLogError as error:
+                results.append(error)
+        return results
+
+    def snapshot(self, session_id: str, *, at: int | None = None) -> LogSnapshot:
+        """
+        Return one session's log as of a length.
+
+        Args:
+            at: The length, 0 … the log's; None is now.
+
+        Raises:
+            SessionNotFound: The store has no such session.
+
+            InvalidArgument: *at* is no int ≥ 0, or beyond the log.
+
+            CorruptLog: The header cannot be read.
+        """
+        head = self.head(session_id)
+        if head is None:
+            raise SessionNotFound(session_id)
+        return self._snapshot(head, pinned_length(at, head.length))
+
+    def head(self, session_id: str) -> SessionHead | None:
+        """
+        Return what a listing says of one session; None for an unknown or a deleted one.
+
+        Cost: 1 record.
+
+        Raises:
+            CorruptLog: Its header cannot be read.
+        """
+        self._check_open()
+        check_session_id(session_id, path="session_id")
+        return self._head(session_id)
+
+    def heads(self, *, after: HeadKey | None = None, limit: int = 50) -> HeadPage:
+        """
+        Return a page of sessions, newest first, then by id in code point order.
+
+        Args:
+            after: The last key of the page before; its session need not exist any more.
+                None starts with the newest.
+
+            limit: At most so many, at least 1.
+
+        One session that cannot be read is a fault of the page, and never its failure.
+
+        Cost: *limit* records.
+
+        Raises:
+            InvalidArgument: *limit* is no int ≥ 1, or *after* no key.
+
+            StoreUnavailable: The store as a whole cannot be read.
+        """
+        self._check_open()
+        _check_page(after, limit)
+        return self._heads(after, limit)
+
+    def children(
+        self, parent_id: str, *, after: HeadKey | None = None, limit: int = 50
+    ) -> HeadPage:
+        """
+        Return a page of the sessions whose header names *parent_id*, in listing order.
+
+        The parent need not exist. Arguments, faults and errors are those of :meth:`heads`.
+
+        Cost: the children returned; every head on a store without an index of them.
+        """
+        self._check_open()
+        check_session_id(parent_id, path="parent_id")
+        _check_page(after, limit)
+        return self._children(parent_id, after, limit)
+
+    def changes(self, since: str | None = None) -> ChangeSet:
+        """
+        Name every session that may have changed.
+
+        Args:
+            since: The token of an earlier call; None names all sessions.
+
+        Cost: the answer; every head on a store without a feed.
+
+        Raises:
+            InvalidArgument: *since* is no token of this store.
+        """
+        self._check_open()
+        if since is not None and type(since) is not str:
+            raise InvalidArgument("since", f"must be a token, not {since!r:.60}")
+        return self._changes(since)
+
+    def delete(self, session_id: str, *, forget: bool = False) -> bool:
+        """
+        Take a session away for good. Until it is forgotten, appending to it is
+        :class:`~eventlog.errors.SessionDeleted`.
+
+        Args:
+            forget: Drop the memory of the deletion too, so that the id may be used anew.
+
+        Returns:
+            Whether there was anything to take away: the session, or with *forget* the
+            memory of it. An unknown id is False, and is not remembered.
+
+        Raises:
+            StoreReadOnly: The store is read-only.
+        """
+        self._check_writable()
+        check_session_id(session_id, path="session_id")
+        return self._delete(session_id, forget)
+
+    def close(self) -> None:
+        """Release what the store holds. Closing twice is harmless."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ", read-only" if self.read_only else ""
+        return f"<{type(self).__name__} {self.location}{state}>"
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(self.location)
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self.read_only:
+            raise StoreReadOnly(self.location)
+
+    @contextmanager
+    def _folded(self, head: SessionHead, length: int) -> Iterator[ViewTables]:
+        """Hold *head*'s tables in memory, folded to *length* at least."""
+        self._check_open()
+
+        def read(start: int, stop: int) -> list[Event]:
+            return self._read_events(head, start, stop)
+
+        with self._folds.tables(self._identity(head), length, read) as tables:
+            yield MeteredTables(tables, self.meter)
+
+
+class StoredSnapshot(Snapshot):
+    """
+    A session of a store without tables of its own: it is folded in memory, once a
+    process and log, then only its tail.
+    """
+
+    __slots__ = ("_head", "_store")
+
+    def __init__(self, store: EventStore, head: SessionHead, length: int) -> None:
+        super().__init__(head.header, length)
+        self._store = store
+        self._head = head
+
+    def _read(self, start: int, stop: int) -> list[Event]:
+        self._store._check_open()
+        return self._store._read_events(self._head, start, stop)
+
+    def _tables(self) -> AbstractContextManager[ViewTables]:
+        return self._store._folded(self._head, self._length)
+
+
+def _check_page(after: object, limit: object) -> None:
+    if after is not None and type(after) is not HeadKey:
+        raise InvalidArgument("after", f"must be a HeadKey, not {type(after).__name__}")
+    if check_index(limit, "limit") == 0:
+        raise InvalidArgument("limit", "must be an int ≥ 1, not 0")
+
+
+def head_page(found: Sequence[SessionHead], limit: int, faults: Sequence[Fault] = ()) -> HeadPage:
+    """Return the page of the first *limit* of *found*, which holds one more where there is more."""
+    items = tuple(found[:limit])
+    more = len(found) > limit
+    return HeadPage(items, HeadKey.from_header(items[-1].header) if more else None, tuple(faults))
+
+
+def _ids_of_token(token: str | None) -> list[str]:
+    if token is None:
+        return []
+    try:
+        ids = orjson.loads(token)
+    except (orjson.JSONDecodeError, TypeError):
+        ids = None
+    if type(ids) is not list or any(type(session_id) is not str for session_id in ids):
+        raise InvalidArgument("since", "is no token of this store")
+    return ids

@@ -1,0 +1,485 @@
+"""
+The surface fold: which events the model sees now, which it saw, which it never did.
+
+An event is a *node* of the surface exactly when it carries a surface op, so no two
+processes fold a log differently. An append puts its event at the end; a replacement puts
+its event in the place of a range of nodes.
+
+The surface is a sorted map from *labels* to nodes. The label of an appended node is its
+own seq, that of a replacement is the label of its range's first node: the first seq of
+all that it covers. Surface order is therefore label order, always, and a step costs
+O(log n) plus the nodes that it removes, each of which is removed once. Besides that map
+everything is written once: a replacement's label and the nodes it shadowed, a shadowed
+node's replacer, and the citations. The surface as of any earlier length can be read from
+later tables for this reason (:class:`SurfaceView`).
+
+A fold is :func:`plan`, which judges an event and changes nothing, and :func:`apply`,
+which cannot fail. Both work on tables (:mod:`eventlog.tables`): in memory, as
+rows of a database, or over either for a batch that is not accepted yet.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from eventlog.errors import InvalidArgument, InvalidSurface
+from eventlog.model import Event, EventClass, Replace
+from eventlog.tables import FoldTables, MemoryTables, OverlayTables, ViewTables
+from eventlog.values import JSONValue, check_index
+
+__all__ = [
+    "MUST_BE_NODES",
+    "NEVER_NODES",
+    "Replacement",
+    "Step",
+    "Surface",
+    "SurfaceView",
+    "apply",
+    "fold_surface",
+    "plan",
+    "plan_batch",
+]
+
+MUST_BE_NODES: Final = frozenset({"user/message", "assistant/message", "tool/result"})
+"""Types whose every event enters the surface."""
+
+NEVER_NODES: Final = frozenset(
+    """
+    turn/start turn/end step/start step/end assistant/chunk tool/call todo/write
+    request/header request/context session/end-seed
+
+    agent-preset/selected agent/inbox/spliced approval/asked approval/decided
+    approval/policy command/run command/done compaction/start compaction/summary
+    compaction/end compaction/prune feedback/record goal/change hook/invoked hook/result
+    llm/retry llm/retry-started permission/preset plan/mode sandbox/mode schedule/change
+    session/title session/title-llm-request subagent/descriptor team/member
+    team/message/queued team/message/delivered team/task tool-workflow/run-start
+    tool-workflow/run-end tool-workflow/agent-start tool-workflow/agent-end
+    tool/code-dispatch-start tool/code-dispatch web/deepseek-search-llm-request
+    """.split()
+)
+"""Types that carry neither a surface op nor sources. Any type in neither set may."""
+
+MAY_CITE_NOTHING: Final = "assistant/message"
+TOOL_RESULT: Final = "tool/result"
+
+
+@frozen
+class Step:
+    """
+    What one event does to the tables.
+
+    Attributes:
+        seq: The event.
+
+        label: Its place on the surface, None for an event that is no node.
+
+        removed: The nodes that it replaces, as (label, seq), in surface order.
+
+        is_replacement: Whether it replaces anything.
+
+        cites: Its sources that it does not shadow.
+    """
+
+    seq: int
+    label: int | None
+    removed: tuple[tuple[int, int], ...]
+    is_replacement: bool
+    cites: tuple[int, ...]
+
+
+ReadEvent = Callable[[int], Event]
+
+
+def plan(tables: FoldTables, event: Event, read_event: ReadEvent) -> Step:
+    """
+    Judge *event* as the next one of the log behind *tables*; nothing is changed.
+
+    Args:
+        read_event: Gives an earlier event of the log; asked only by the replacement of
+            a tool result.
+
+    Cost: O(log n + nodes replaced + sources).
+
+    Raises:
+        InvalidSurface: The event breaks a rule of the fold.
+    """
+    op, sources = event.surface_op, event.source_event_seqs
+    if event.type in MUST_BE_NODES:
+        if op is None:
+            raise InvalidSurface(event.seq, f"a {event.type} event requires a surface op")
+    elif event.type in NEVER_NODES:
+        if op is not None:
+            raise InvalidSurface(event.seq, f"a {event.type} event cannot carry a surface op")
+        if sources is not None:
+            raise InvalidSurface(event.seq, f"a {event.type} event cannot carry sources")
+    removed: tuple[tuple[int, int], ...] = ()
+    label: int | None = None
+    is_replacement = type(op) is Replace
+    if is_replacement:
+        assert type(op) is Replace
+        label, removed = _replaced_range(tables, event.seq, op)
+    elif op is not None:
+        label = event.seq
+    _check_sources(event, removed)
+    if is_replacement and event.type == TOOL_RESULT:
+        _check_rewrite(event, removed, read_event)
+    if not sources:
+        cites: tuple[int, ...] = ()
+    elif removed:
+        shadowed = {seq for _, seq in removed}
+        cites = tuple(seq for seq in sources if seq not in shadowed)
+    else:
+        cites = sources
+    return Step(event.seq, label, removed, is_replacement, cites)
+
+
+def apply(tables: FoldTables, step: Step) -> None:
+    """Write a planned step into *tables*. Cost: O(nodes replaced · log n + sources)."""
+    for source in step.cites:
+        tables.put_citation(source, step.seq)
+    if step.label is None:
+        return
+    if step.is_replacement:
+        for label, node in step.removed:
+            tables.drop_node(label)
+            tables.put_replaced_by(node, step.seq)
+        tables.put_replacement(step.seq, step.label, tuple(node for _, node in step.removed))
+    tables.put_node(step.label, step.seq)
+
+
+def plan_batch(tables: FoldTables, events: Sequence[Event], read_event: ReadEvent) -> list[Step]:
+    """
+    Judge consecutive events, each after the ones before it; *tables* are not changed.
+
+    Raises:
+        InvalidSurface: One of them breaks a rule.
+    """
+    if len(events) == 1:
+        return [plan(tables, events[0], read_event)]
+    overlay = OverlayTables(tables)
+    first = events[0].seq if events else 0
+
+    def read(seq: int) -> Event:
+        return events[seq - first] if seq >= first else read_event(seq)
+
+    steps = []
+    for event in events:
+        step = plan(overlay, event, read)
+        apply(overlay, step)
+        steps.append(step)
+    return steps
+
+
+def label_of(tables: FoldTables | ViewTables, seq: int) -> int:
+    """The label that *seq* has, or would have as an appended node."""
+    label = tables.label(seq)
+    return seq if label is None else label
+
+
+def _replaced_range(
+    tables: FoldTables, seq: int, op: Replace
+) -> tuple[int, tuple[tuple[int, int], ...]]:
+    first, last = label_of(tables, op.start), label_of(tables, op.end)
+    for name, bound, label in (("start", op.start, first), ("end", op.end, last)):
+        if tables.node(label) != bound:
+            raise InvalidSurface(seq, f"replace: {name} seq {bound} not found in surface")
+    if first > last:
+        raise InvalidSurface(
+            seq, f"replace: start seq {op.start} stands after end seq {op.end} in surface"
+        )
+    return first, tuple(tables.span(first, last))
+
+
+def _check_sources(event: Event, removed: tuple[tuple[int, int], ...]) -> None:
+    sources = event.source_event_seqs
+    if sources is None and not removed:
+        return
+    if sources is not None and not sources and event.type != MAY_CITE_NOTHING:
+        raise InvalidSurface(event.seq, "sources must not be empty")
+    sources = sources or ()
+    cited = set(sources)
+    if len(cited) != len(sources):
+        raise InvalidSurface(event.seq, "sources must not contain duplicates")
+    if sources and max(sources) >= event.seq:
+        raise InvalidSurface(
+            event.seq, f"sources must reference earlier events, not {max(sources)}"
+        )
+    for _, node in removed:
+        if node not in cited:
+            raise InvalidSurface(
+                event.seq, f"replace: sources must include every shadowed node; missing {node}"
+            )
+
+
+def _check_rewrite(
+    event: Event, removed: tuple[tuple[int, int], ...], read_event: ReadEvent
+) -> None:
+    """A rewritten tool result may differ from its target in the result's content only."""
+    if len(removed) != 1:
+        raise InvalidSurface(
+            event.seq, f"a {TOOL_RESULT} must rewrite exactly one current node, not {len(removed)}"
+        )
+    target = read_event(removed[0][1])
+    if target.type != TOOL_RESULT:
+        raise InvalidSurface(
+            event.seq, f"a {TOOL_RESULT} must target a current {TOOL_RESULT}, not a {target.type}"
+        )
+    if _without_content(event.data) != _without_content(target.data):
+        raise InvalidSurface(event.seq, f"a {TOOL_RESULT} rewrite may change only content")
+
+
+def _without_content(data: dict[str, JSONValue]) -> JSONValue:
+    """A form of a tool result that is equal for equal results but for the content."""
+    try:
+        block = data["message"]["content"][0]
+        if type(block["content"]) is list:
+            block["content"] = []
+    except (KeyError, IndexError, TypeError):
+        pass  # no such place: then nothing at all may differ
+    return _comparable(data)
+
+
+def _comparable(value: JSONValue) -> JSONValue:
+    """A form in which key order does not count, and 1, 1.0 and True differ."""
+    if type(value) is dict:
+        return {key: _comparable(item) for key, item in value.items()}
+    if type(value) is list:
+        return [_comparable(item) for item in value]
+    return (type(value).__name__, repr(value))
+
+
+@frozen
+class Replacement:
+    """
+    One replacement of a folded log.
+
+    Attributes:
+        seq: The event that replaces.
+
+        start: The first node of its range.
+
+        end: The last one, inclusive.
+
+        shadowed: All nodes of the range, in surface order.
+    """
+
+    seq: int
+    start: int
+    end: int
+    shadowed: tuple[int, ...]
+
+
+class SurfaceView:
+    """
+    The surface of a log as of a length, read from tables that may be ahead of it.
+
+    A later replacement only ever took nodes away and wrote down which, so an earlier
+    surface is the later one with every later node expanded into what it replaced, or
+    dropped where it was an append.
+
+    Args:
+        tables: The tables of the log, folded to *length* or further.
+
+        length: How many events the view knows of.
+    """
+
+    __slots__ = ("_length", "_tables")
+
+    def __init__(self, tables: ViewTables, length: int) -> None:
+        self._tables = tables
+        self._length = length
+
+    def classify(self, seq: int) -> EventClass:
+        """
+        Return the class of one event. Cost: O(log n) rows, no payload.
+
+        Raises:
+            InvalidArgument: No event below the view's length has this seq.
+        """
+        self._check(seq)
+        replacer = self._tables.replaced_by(seq, seq + 1).get(seq)
+        if replacer is not None:
+            return EventClass.SHADOWED if replacer < self._length else EventClass.CURRENT
+        if self._tables.node(label_of(self._tables, seq)) == seq:
+            return EventClass.CURRENT
+        return EventClass.LOG_ONLY
+
+    def replaced_by(self, start: int, stop: int) -> dict[int, int]:
+        """
+        Return the replacer of each shadowed event in ``[start, stop)``; others are left out.
+
+        Cost: O(log n + answer).
+        """
+        stop = min(check_index(stop, "stop"), self._length)
+        found = self._tables.replaced_by(check_index(start, "start"), stop)
+        return {seq: replacer for seq, replacer in found.items() if replacer < self._length}
+
+    def replaced(self, seq: int) -> list[int]:
+        """
+        Return the nodes that *seq* replaced, in surface order; [] if it replaced none.
+
+        Raises:
+            InvalidArgument: No event below the view's length has this seq.
+        """
+        self._check(seq)
+        return list(self._tables.replaced(seq))
+
+    def citing(self, seq: int) -> list[int]:
+        """
+        Return the events that cite *seq*, ascending; [] if none does.
+
+        Raises:
+            InvalidArgument: No event below the view's length has this seq.
+        """
+        self._check(seq)
+        found = [citer for citer in self._tables.citing(seq) if citer < self._length]
+        # A replacement cites what it shadows; that row is not kept twice.
+        replacer = self.replaced_by(seq, seq + 1).get(seq)
+        if replacer is not None:
+            found = sorted({*found, replacer})
+        return found
+
+    def nodes(self, *, after: int | None = None, limit: int | None = None) -> list[int]:
+        """
+        Return the surface's nodes in order.
+
+        Args:
+            after: A node; only those behind it are returned. None starts at the front.
+
+            limit: At most so many; None is all.
+
+        Cost: O(log n + answer) on the newest length; on an older one also the nodes that
+        came later.
+
+        Raises:
+            InvalidArgument: *after* is no node of this surface, or *limit* is negative.
+        """
+        if limit is not None:
+            check_index(limit, "limit")
+        behind = -1
+        if after is not None:
+            self._check(after, "after")
+            if self.classify(after) is not EventClass.CURRENT:
+                raise InvalidArgument("after", f"seq {after} is not on the surface")
+            behind = label_of(self._tables, after)
+        found: list[int] = []
+        if limit == 0:
+            return found
+        for node in self._from(behind):
+            found.append(node)
+            if len(found) == limit:
+                break
+        return found
+
+    def _from(self, behind: int) -> Iterator[int]:
+        """Yield the nodes whose label is greater than *behind*, in order."""
+        # The table may hold a later node that covers *behind* and more; start there.
+        start = self._tables.floor(behind)
+        for label, node in self._tables.walk(0 if start is None else start):
+            yield from self._expanded(label, node, behind)
+
+    def _expanded(self, label: int, node: int, behind: int) -> Iterator[int]:
+        pending = [(label, node)]
+        while pending:
+            label, node = pending.pop()
+            if node < self._length:
+                if label > behind:
+                    yield node
+                continue
+            covered = self._tables.replaced(node)
+            if not covered:
+                continue  # appended later
+            labels = [label_of(self._tables, seq) for seq in covered]
+            # The last member that starts at or before *behind* may reach beyond it.
+            first = max(bisect_right(labels, behind) - 1, 0)
+            pending += zip(reversed(labels[first:]), reversed(covered[first:]), strict=True)
+
+    def _check(self, seq: int, name: str = "seq") -> None:
+        if check_index(seq, name) >= self._length:
+            raise InvalidArgument(name, f"no event {seq}; the log has {self._length} here")
+
+
+class Surface:
+    """
+    The surface of a whole folded log.
+
+    Attributes:
+        length: How many events were folded.
+
+        replacements: Every replacement of the log, by seq.
+    """
+
+    __slots__ = ("_view", "length", "replacements")
+
+    def __init__(
+        self, tables: ViewTables, length: int, replacements: Iterable[Replacement]
+    ) -> None:
+        self._view = SurfaceView(tables, length)
+        self.length = length
+        self.replacements = tuple(replacements)
+
+    @property
+    def nodes(self) -> list[int]:
+        """The current nodes in surface order, as a fresh list. Cost: O(nodes)."""
+        return self._view.nodes()
+
+    def classify(self, seq: int) -> EventClass:
+        """
+        Return the class of one event. Cost: O(log n).
+
+        Raises:
+            InvalidArgument: The log has no event *seq*.
+        """
+        return self._view.classify(seq)
+
+    def replaced_by(self, seq: int) -> int | None:
+        """
+        Return the event that replaced *seq*, None where none did. Cost: O(1).
+
+        Raises:
+            InvalidArgument: *seq* is no int, or negative.
+        """
+        return self._view.replaced_by(seq, seq + 1).get(seq)
+
+    def __repr__(self) -> str:
+        return f"<Surface of {self.length} events, {len(self.replacements)} replacements>"
+
+
+def fold_surface(events: Iterable[Event]) -> Surface:
+    """
+    Fold a whole log.
+
+    Args:
+        events: All events of one session from seq 0, in order.
+
+    Cost: O(n log n) time; the tables and the tool results stay in memory.
+
+    Raises:
+        InvalidSurface: A seq is missing or out of order, or an event breaks a rule.
+    """
+    tables = MemoryTables()
+    replacements = []
+    # Only the rewrite of a tool result looks back, and only at a tool result's data.
+    seen: dict[int, Event] = {}
+    length = 0
+    for event in events:
+        if event.seq != length:
+            raise InvalidSurface(event.seq, f"is not contiguous; expected seq {length}")
+        step = plan(tables, event, seen.__getitem__)
+        apply(tables, step)
+        if step.is_replacement:
+            assert type(event.surface_op) is Replace
+            op = event.surface_op
+            shadowed = tuple(node for _, node in step.removed)
+            replacements.append(Replacement(event.seq, op.start, op.end, shadowed))
+            for node in shadowed:
+                seen.pop(node, None)
+        if event.is_node:
+            seen[event.seq] = event
+        length += 1
+    return Surface(tables, length, replacements)
