@@ -1,1 +1,46 @@
-"""…"""
+"""
+The conformance kit: what every store promises, as tests that a driver's author inherits.
+
+A driver is held to the contract by one subclass with one factory::
+
+    class TestMyStore(StoreContract):
+        def open_store(self, root, *, read_only=False):
+            return MyStore(root, read_only=read_only)
+
+Needs the extra ``testing``; importing :mod:`eventlog` does not import it.
+"""
+
+from eventlog.errors import MissingExtra
+
+try:
+    import hypothesis  # noqa: F401 - asked for here, so that the error names the extra
+    import pytest
+except ImportError as error:
+    raise MissingExtra("testing", 'pip install "agent-eventlog[testing]"') from error
+
+# The promises are in plain asserts; pytest explains them only in modules named to it.
+pytest.register_assert_rewrite("eventlog.testing.contract")
+
+from eventlog.testing.contract import StoreContract  # noqa: E402
+from eventlog.testing.samples import (  # noqa: E402
+    busy_log,
+    make_header,
+    message,
+    messages,
+    note,
+    random_log,
+    summary,
+    tool_result,
+)
+
+__all__ = [
+    "StoreContract",
+    "busy_log",
+    "make_header",
+    "message",
+    "messages",
+    "note",
+    "random_log",
+    "summary",
+    "tool_result",
+]
