@@ -290,7 +290,7 @@ class EventStore(ABC):
             StoreUnavailable: The store as a whole cannot be read.
         """
         self._check_open()
-        _check_page(after, limit)
+        check_page(after, limit)
         return self._heads(after, limit)
 
     def children(
@@ -305,7 +305,7 @@ class EventStore(ABC):
         """
         self._check_open()
         check_session_id(parent_id, path="parent_id")
-        _check_page(after, limit)
+        check_page(after, limit)
         return self._children(parent_id, after, limit)
 
     def changes(self, since: str | None = None) -> ChangeSet:
@@ -405,7 +405,7 @@ class StoredSnapshot(Snapshot):
         return self._store._folded(self._head, self._length)
 
 
-def _check_page(after: object, limit: object) -> None:
+def check_page(after: object, limit: object) -> None:
     if after is not None and type(after) is not HeadKey:
         raise InvalidArgument("after", f"must be a HeadKey, not {type(after).__name__}")
     if check_index(limit, "limit") == 0:

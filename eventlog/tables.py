@@ -8,6 +8,7 @@ Four small tables for a session: *nodes* (label → node, in label order), *repl
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -85,6 +86,11 @@ class MemoryTables:
         self._replaced_by: dict[int, int] = {}
         self._citing: dict[int, list[int]] = {}
 
+    @property
+    def replacements(self) -> int:
+        """How many replacements were written."""
+        return len(self._replaced)
+
     def node(self, label: int) -> int | None:
         found: int | None = self._nodes.get(label)
         return found
@@ -131,6 +137,34 @@ class MemoryTables:
 
     def put_citation(self, source: int, seq: int) -> None:
         self._citing.setdefault(source, []).append(seq)
+
+    def as_of(self, length: int) -> MemoryTables:
+        """
+        Return a copy as it was when the log had *length* events.
+
+        Cost: O(rows), without judging any event again.
+        """
+        copy = MemoryTables()
+        copy._labels = {seq: label for seq, label in self._labels.items() if seq < length}
+        copy._replaced = {seq: nodes for seq, nodes in self._replaced.items() if seq < length}
+        copy._replaced_by = {
+            node: replacer for node, replacer in self._replaced_by.items() if replacer < length
+        }
+        for source, citing in self._citing.items():
+            earlier = citing[: bisect_left(citing, length)]
+            if earlier:
+                copy._citing[source] = earlier
+        nodes: dict[int, int] = {}
+        pending = list(self._nodes.items())
+        while pending:
+            label, node = pending.pop()
+            if node < length:
+                nodes[label] = node
+            else:  # back into what it replaced; nothing, where it was an append
+                covered = self._replaced.get(node, ())
+                pending += [(self._labels.get(seq, seq), seq) for seq in covered]
+        copy._nodes = SortedDict(nodes)
+        return copy
 
     def __repr__(self) -> str:
         return f"<MemoryTables of {len(self._nodes)} nodes, {len(self._replaced)} replacements>"

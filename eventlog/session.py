@@ -1,0 +1,235 @@
+"""
+One live session: an append-only log in memory, and the messages that its surface gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import time_ns
+
+import orjson
+
+from eventlog import values
+from eventlog.errors import SessionNotFound
+from eventlog.log import MemoryLog
+from eventlog.model import Event, SessionHead, SessionHeader, SurfaceOp
+from eventlog.observers import CREATED, DISPOSED, Observers, Outbox
+from eventlog.snapshot import LogSnapshot
+from eventlog.values import JSONValue
+from eventlog.vocabulary import Vocabulary
+
+__all__ = ["Session", "now_ms"]
+
+
+def now_ms() -> int:
+    """The time now, in Unix milliseconds."""
+    return time_ns() // 1_000_000
+
+
+class Session:
+    """
+    A session held by a running harness. Made by :class:`~eventlog.live.LiveSessions`.
+
+    Every method may be called from any thread. After the session was disposed it can
+    still be read.
+    """
+
+    __slots__ = ("_disposed", "_log", "_messages", "_observers", "_outbox", "header")
+
+    def __init__(self, log: MemoryLog, vocabulary: Vocabulary, observers: Observers) -> None:
+        self.header: SessionHeader = log.header
+        self._log = log
+        self._messages = _Messages(log, vocabulary)
+        self._observers = observers
+        self._outbox = Outbox(self, observers)
+        self._disposed = False
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.header.id
+
+    @property
+    def length(self) -> int:
+        """How many events the log has, and so the next free seq."""
+        return self._log.length
+
+    @property
+    def disposed(self) -> bool:
+        """Whether the session was disposed and takes no more events."""
+        return self._disposed
+
+    @property
+    def nodes(self) -> list[int]:
+        """The seqs on the surface in order, as a fresh list. Cost: O(nodes)."""
+        return self.snapshot().nodes()
+
+    @property
+    def replace_generation(self) -> int:
+        """How many replacements the log has. While it stays, the surface only grows."""
+        with self._log.locked():
+            return self._log.tables.replacements
+
+    def append(
+        self,
+        type: str,  # noqa: A002 - the event's field
+        data: Mapping[str, JSONValue],
+        *,
+        surface_op: SurfaceOp | None = None,
+        source_event_seqs: Sequence[int] | None = None,
+        ignorable: bool = False,
+        time: int | None = None,
+    ) -> Event:
+        """
+        Add one event, then tell the observers.
+
+        The event is committed before any observer hears of it, and whatever they do it
+        stays so. Each observer is told of every event in log order. Where an append is
+        told of already, by another thread or further up the stack, that one tells this
+        event too, maybe after this call has returned.
+
+        An exception that strikes from outside, such as Ctrl-C, leaves the event wholly
+        in or wholly out; :attr:`length` tells which.
+
+        Args:
+            data: A JSON object, copied here; see :mod:`eventlog.values`.
+
+            surface_op: ``APPEND`` or ``Replace(start, end)`` puts the event on the
+                surface; None leaves it off.
+
+            source_event_seqs: Earlier events that it cites; a replacement cites every
+                node that it shadows. None records nothing.
+
+            ignorable: Whether a harness that does not know *type* may resume the log.
+
+            time: Unix milliseconds; None is now.
+
+        Cost: O(size of *data* + log n + nodes replaced + sources).
+
+        Returns:
+            The event as it stands in the log.
+
+        Raises:
+            ValueRejected: A field or a value inside *data* is not accepted. Nothing was
+                added.
+
+            InvalidSurface: The fold refuses the event. Nothing was added.
+
+            SessionNotFound: The session was disposed.
+        """
+        log = self._log
+        with log.lock:
+            if self._disposed:
+                raise SessionNotFound(self.header.id)
+            event = Event(
+                log.length,
+                time_ns() // 1_000_000 if time is None else time,
+                type,
+                data,
+                surface_op=surface_op,
+                source_event_seqs=source_event_seqs,
+                ignorable=ignorable,
+            )
+            log.append(event)
+            if self._observers.current:
+                self._outbox.put(event)
+        self._outbox.tell()
+        return event
+
+    def messages(self) -> list[dict[str, JSONValue]]:
+        """
+        Return what the model sees: the messages of the surface's nodes, in order.
+
+        Nodes whose type gives no message are left out, as are answers without content.
+        The list and all in it are fresh objects.
+
+        Cost: O(bytes of the answer), by one parse; events since the last call are
+        looked at once, all nodes again after a replacement.
+        """
+        return self._messages.current()
+
+    def head(self) -> SessionHead:
+        """Return header, length and last time as of now."""
+        return self._log.head()
+
+    def read(self, start: int, stop: int) -> list[Event]:
+        """
+        Return the events of ``[start, stop)``, clipped to the log; [] where none is left.
+
+        Raises:
+            InvalidArgument: A bound is no int, or negative.
+        """
+        return self.snapshot().read(start, stop)
+
+    def snapshot(self, *, at: int | None = None) -> LogSnapshot:
+        """
+        Return the log as of a length; it stays so whatever is appended later.
+
+        Args:
+            at: The length, at most the log's; None is now.
+
+        Raises:
+            InvalidArgument: *at* is no int ≥ 0, or beyond the log.
+        """
+        return self._log.snapshot(at=at)
+
+    def __repr__(self) -> str:
+        state = ", disposed" if self._disposed else ""
+        return f"<Session {self.header.id!r}, {self._log.length} events{state}>"
+
+    def _announce(self) -> None:
+        """Put the session's creation before all that happens to it."""
+        self._outbox.put(CREATED)
+
+    def _tell(self) -> None:
+        self._outbox.tell()
+
+    def _dispose(self) -> None:
+        """Take no more events, and put that behind all that happened."""
+        with self._log.lock:
+            self._disposed = True
+            self._outbox.put(DISPOSED)
+
+
+class _Messages:
+    """
+    The encoded messages of a surface, kept in step with its log.
+
+    Fresh objects come from one parse of what is kept, several times faster than copies.
+    """
+
+    __slots__ = ("_encoded", "_generation", "_length", "_log", "_vocabulary")
+
+    def __init__(self, log: MemoryLog, vocabulary: Vocabulary) -> None:
+        self._log = log
+        self._vocabulary = vocabulary
+        self._encoded: list[bytes] = []
+        self._length = 0
+        self._generation = 0
+
+    def current(self) -> list[dict[str, JSONValue]]:
+        with self._log.locked():
+            self._catch_up()
+            text = b"[" + b",".join(self._encoded) + b"]"
+        found: list[dict[str, JSONValue]] = orjson.loads(text)
+        return found
+
+    def _catch_up(self) -> None:
+        log, length = self._log, self._log.length
+        generation = log.tables.replacements
+        if generation == self._generation:
+            fresh = [event for event in log.read(self._length, length) if event.is_node]
+        else:
+            fresh = [log.read(seq, seq + 1)[0] for seq in log.snapshot().nodes()]
+            self._encoded, self._length = [], 0
+        encoded = []
+        for event in fresh:
+            message = self._vocabulary.message(event)
+            if message is not None:
+                encoded.append(values.encode(message, path="message"))
+        # A new list, so that an exception from outside finds the old state or the new.
+        self._encoded, self._length, self._generation = (
+            self._encoded + encoded if encoded else self._encoded,
+            length,
+            generation,
+        )
