@@ -8,6 +8,7 @@ sessions as one corpus.
 """
 
 from eventlog.errors import EventLogError
+from eventlog.live import LiveSessions, Session
 from eventlog.model import (
     APPEND,
     Batch,
@@ -24,9 +25,11 @@ from eventlog.opening import ReadOnlyStore, open_store
 from eventlog.snapshot import LogSnapshot, ScanMeter
 from eventlog.store import Capabilities, ChangeSet, EventStore
 from eventlog.surface import Replacement, Surface, fold_surface
+from eventlog.vocabulary import DEFAULT_VOCABULARY, EventType, Vocabulary, load_vocabulary
 
 __all__ = [
     "APPEND",
+    "DEFAULT_VOCABULARY",
     "Batch",
     "Capabilities",
     "ChangeSet",
@@ -34,17 +37,22 @@ __all__ = [
     "EventClass",
     "EventLogError",
     "EventStore",
+    "EventType",
     "Fault",
     "HeadKey",
     "HeadPage",
+    "LiveSessions",
     "LogSnapshot",
     "ReadOnlyStore",
     "Replace",
     "Replacement",
     "ScanMeter",
+    "Session",
     "SessionHead",
     "SessionHeader",
     "Surface",
+    "Vocabulary",
     "fold_surface",
+    "load_vocabulary",
     "open_store",
 ]
