@@ -12,11 +12,11 @@ from sortedcontainers import SortedDict
 
 from eventlog.admission import Admission, WritableLog
 from eventlog.errors import InvalidArgument, SessionNotFound
-from eventlog.log import MemoryLog
+from eventlog.log import MemoryLog, MemorySnapshot
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import Capabilities, ChangeSet, EventStore, head_page
-from eventlog.tables import MemoryTables
+from eventlog.tables import MemoryTables, ViewTables
 
 __all__ = ["MemoryStore", "open_url"]
 
@@ -64,7 +64,7 @@ class MemoryStore(EventStore):
         return self._log(head.header.id).snapshot(meter=self.meter).read(start, stop)
 
     def _snapshot(self, head: SessionHead, length: int) -> LogSnapshot:
-        return self._log(head.header.id).snapshot(at=length, meter=self.meter)
+        return _StoredSnapshot(self, self._log(head.header.id), length)
 
     def _log(self, session_id: str) -> MemoryLog:
         log = self._logs.get(session_id)
@@ -143,6 +143,32 @@ class MemoryStore(EventStore):
             del self._feed[self._positions[session_id]]
         self._positions[session_id] = position
         self._feed[position] = session_id
+
+
+class _StoredSnapshot(MemorySnapshot):
+    """A snapshot that ends with its session, and with its store."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: MemoryStore, log: MemoryLog, length: int) -> None:
+        super().__init__(log, length, store.meter)
+        self._store = store
+
+    def _read(self, start: int, stop: int) -> list[Event]:
+        self._check_kept()
+        return super()._read(start, stop)
+
+    @contextmanager
+    def _tables(self) -> Iterator[ViewTables]:
+        self._check_kept()
+        with super()._tables() as tables:
+            yield tables
+
+    def _check_kept(self) -> None:
+        self._store._check_open()
+        session_id = self.header.id
+        if self._store._logs.get(session_id) is not self._log:
+            raise SessionNotFound(session_id)
 
 
 class _Writing:

@@ -118,11 +118,11 @@ def _frame(data: Any) -> str:
             return [(key, sorted_keys(value[key])) for key in sorted(value)]
         return [sorted_keys(item) for item in value] if isinstance(value, list) else value
 
-    if isinstance(data.get("message"), dict):
-        content = data["message"].get("content")
-        if isinstance(content, list) and content and isinstance(content[0], dict):
-            if isinstance(content[0].get("content"), list):
-                content[0]["content"] = []
+    message = data.get("message")
+    blocks = message.get("content") if isinstance(message, dict) else None
+    block = blocks[0] if isinstance(blocks, list) and blocks else None
+    if isinstance(block, dict) and isinstance(block.get("content"), list):
+        block["content"] = []
     return repr(sorted_keys(data))
 
 
