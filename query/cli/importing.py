@@ -1,0 +1,188 @@
+"""
+Bringing the transcripts of other tools into a store.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from eventlog.import_account import ImportAccount
+from eventlog.importing import ImportProgress, import_transcripts
+from eventlog.sources import TranscriptSource, load_sources
+from eventlog.store import EventStore
+
+from .failures import DAMAGED, DONE, NONE_FOUND, UsageError
+from .options import JsonFlag, StoreOption, examples, opened
+from .output import Screen, complain, print_json, short_path, shown_size
+
+__all__ = ["register"]
+
+ALL: Final = "all"
+FAULTS_SHOWN_MAX: Final = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command(
+        "import",
+        epilog=examples(
+            "eventlog import claude-code",
+            "eventlog import codex ~/.codex/sessions/2026/01",
+            "eventlog import dsh ~/.dsh/sessions --store lmdb:~/agent",
+            "eventlog import all --json",
+            note="Exit codes: 0 all of it, 1 nothing found, 2 usage, 3 something was refused.",
+        ),
+    )(import_)
+
+
+def _complete_tool(incomplete: str) -> list[str]:
+    return [name for name in (*load_sources(), ALL) if name.startswith(incomplete)]
+
+
+def import_(
+    tool: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOOL",
+            help=f"The tool that wrote them, or {ALL} for each that has left any.",
+            autocompletion=_complete_tool,
+            show_default=False,
+        ),
+    ],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]…",
+            help="Files or folders. Without one, where the tool usually keeps them.",
+            show_default=False,
+        ),
+    ] = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """
+    Bring the sessions of another tool into the store.
+
+    Only what the store lacks is added, so importing again is cheap, and an import that
+    was stopped goes on where it was. The tool's own files are only read. The account says
+    what became of every session and every record; whatever was refused is named with its
+    line and the reason.
+    """
+    sources = load_sources()
+    chosen = _chosen(sources, tool, paths)
+    accounts = []
+    with opened(store, read_only=False) as target:
+        for source, places in chosen:
+            accounts.append(_import(target, source, places, quiet=json))
+            if not json:
+                _print_account(source, accounts[-1], places)
+    if json:
+        print_json(accounts if tool == ALL else accounts[0])
+    if any(account.refused or account.records.refused for account in accounts):
+        raise typer.Exit(DAMAGED)
+    if not any(account.found for account in accounts):
+        raise typer.Exit(NONE_FOUND)
+    raise typer.Exit(DONE)
+
+
+def _chosen(
+    sources: dict[str, TranscriptSource], tool: str, paths: list[Path] | None
+) -> list[tuple[TranscriptSource, list[Path]]]:
+    """Return the sources to read, each with the places to look at."""
+    if tool == ALL:
+        if paths:
+            raise UsageError(f"{ALL} looks at the usual places and takes no PATH")
+        found = [(source, _existing(source)) for source in sources.values()]
+        return [(source, places) for source, places in found if places]
+    if tool not in sources:
+        raise UsageError(f"no tool {tool!r}; known are {', '.join(sources)} and {ALL}")
+    source = sources[tool]
+    if paths:
+        return [(source, [path.expanduser() for path in paths])]
+    places = _existing(source)
+    if not places:
+        looked = ", ".join(map(str, source.usual_places(os.environ))) or "no usual place"
+        complain(f"{source.title} has left nothing here ({looked}); give a PATH")
+    return [(source, places)]
+
+
+def _existing(source: TranscriptSource) -> list[Path]:
+    return [place for place in source.usual_places(os.environ) if place.exists()]
+
+
+def _import(
+    store: EventStore, source: TranscriptSource, places: list[Path], *, quiet: bool
+) -> ImportAccount:
+    with _progress(source.title, quiet=quiet) as progress:
+        return import_transcripts(store, source, places, progress=progress)
+
+
+@contextmanager
+def _progress(title: str, *, quiet: bool) -> Iterator[Callable[[ImportProgress], None] | None]:
+    """Show a bar on a terminal, on standard error; elsewhere nothing."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TextColumn("{task.fields[files]}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None, files="")
+
+        def report(progress: ImportProgress) -> None:
+            bar.update(
+                task,
+                total=progress.bytes_total,
+                completed=min(progress.bytes, progress.bytes_total),
+                files=f"{progress.files} of {progress.files_total} files",
+            )
+
+        yield report
+
+
+def _print_account(source: TranscriptSource, account: ImportAccount, places: list[Path]) -> None:
+    screen = Screen()
+    where = ", ".join(short_path(str(place)) for place in places)
+    screen.line((source.title, "bold"), f" from {where}" if where else "")
+    screen.line(
+        f"  sessions  {account.found} found = {account.new} new + {account.grown} grown "
+        f"+ {account.same} same + {len(account.refused)} refused"
+    )
+    records = account.records
+    screen.line(
+        f"  records   {records.found} found = {records.mapped} mapped "
+        f"+ {records.kept} kept as they are + {records.refused} refused"
+    )
+    screen.line(f"  events    {account.events} added, from {shown_size(records.bytes_read)} read")
+    if account.rewritten:
+        screen.line(f"  rewritten {account.rewritten} events added where the source had changed")
+    if records.altered:
+        screen.line(
+            f"  altered   {records.altered} records held something that no log can; "
+            "their exact text is kept beside it"
+        )
+    for refused in account.refused[:FAULTS_SHOWN_MAX]:
+        complain(f"refused {refused.path}: {refused.kind}: {refused.reason}")
+    for fault in records.faults[:FAULTS_SHOWN_MAX]:
+        place = "" if fault.line is None else f", line {fault.line}"
+        place += "" if fault.offset_bytes is None else f", byte {fault.offset_bytes}"
+        several = "" if fault.records == 1 else f" ({fault.records} records)"
+        complain(f"refused {fault.path}{place}: {fault.kind}: {fault.reason}{several}")
+    more = max(len(account.refused) - FAULTS_SHOWN_MAX, 0)
+    more += max(len(records.faults) - FAULTS_SHOWN_MAX, 0)
+    if more:
+        complain(f"… and {more} more; --json names all")
