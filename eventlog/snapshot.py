@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from attrs import define
 
 from eventlog.model import Event, EventClass, SessionHeader
-from eventlog.surface import SurfaceView
+from eventlog.surface_view import SurfaceView
 from eventlog.tables import ViewTables
 from eventlog.values import check_index
 
@@ -102,6 +102,18 @@ class LogSnapshot(Protocol):
             InvalidSurface: The log's fold fails.
         """
 
+    def stand_in(self, seq: int) -> int | None:
+        """
+        Return the node that stands for *seq* on the surface: itself where it is current,
+        the one that covers it where it was replaced, however often; None where it never
+        was on the surface. Cost: O(log n) for the newest length.
+
+        Raises:
+            InvalidArgument: The snapshot has no event *seq*.
+
+            InvalidSurface: The log's fold fails.
+        """
+
     def nodes(self, *, after: int | None = None, limit: int | None = None) -> list[int]:
         """
         Return the surface in order.
@@ -176,6 +188,10 @@ class Snapshot(ABC):
     def replaced(self, seq: int) -> list[int]:
         with self._tables() as tables:
             return SurfaceView(tables, self._length).replaced(seq)
+
+    def stand_in(self, seq: int) -> int | None:
+        with self._tables() as tables:
+            return SurfaceView(tables, self._length).stand_in(seq)
 
     def nodes(self, *, after: int | None = None, limit: int | None = None) -> list[int]:
         with self._tables() as tables:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sortedcontainers import SortedDict
 
-__all__ = ["FoldTables", "MemoryTables", "OverlayTables", "ViewTables"]
+__all__ = ["FoldTables", "MemoryTables", "OverlayTables", "ViewTables", "label_of"]
 
 
 class FoldTables(Protocol):
@@ -68,6 +68,12 @@ class ViewTables(Protocol):
 
     def citing(self, source: int) -> Sequence[int]:
         """Return the events that cite *source* without shadowing it, ascending."""
+
+
+def label_of(tables: FoldTables | ViewTables, seq: int) -> int:
+    """The label that *seq* has, or would have as an appended node."""
+    label = tables.label(seq)
+    return seq if label is None else label
 
 
 class MemoryTables:
