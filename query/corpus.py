@@ -144,6 +144,10 @@ class CorpusSnapshot:
         with reading(self.header.id):
             return self._inner.replaced(seq)
 
+    def stand_in(self, seq: int) -> int | None:
+        with reading(self.header.id):
+            return self._inner.stand_in(seq)
+
     def nodes(self, *, after: int | None = None, limit: int | None = None) -> list[int]:
         with reading(self.header.id):
             return self._inner.nodes(after=after, limit=limit)
@@ -377,6 +381,8 @@ class Corpus:
             try:
                 with reading(session_id):
                     stored = self.store.head(session_id)
+                    if stored is not None and stored.header.id != session_id:
+                        raise HeaderConflict(session_id, "id", stored.header.id, session_id)
             except SessionQueryError as error:
                 if error.code is not Code.CORRUPT_SESSION:
                     raise

@@ -250,11 +250,12 @@ class LineageTrace:
 
         ancestors: Its parent, that one's parent, and so on.
 
-        root: The last of them that could be reached; the target where there is none.
+        root: The one without a parent, which may be the target; None where the trace is
+            not complete.
 
-        complete: Whether *root* has no parent.
+        complete: Whether every ancestor is there.
 
-        unresolved_parent_id: The parent that is not to be had, None where *complete*.
+        unresolved_parent_id: The first one that is not, None where *complete*.
 
         descendants: In pre-order: each session before its own children, children by
             creation time, then id.
@@ -264,7 +265,7 @@ class LineageTrace:
 
     target: SessionRecord
     ancestors: tuple[SessionRecord, ...]
-    root: SessionRecord
+    root: SessionRecord | None
     complete: bool
     unresolved_parent_id: str | None
     descendants: tuple[Descendant, ...]

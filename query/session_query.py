@@ -20,12 +20,15 @@ from .listing import session_page
 from .records import (
     EventDocument,
     EventRecord,
+    EventTrace,
     EventWindow,
+    LineageTrace,
     OnConflict,
     Page,
     SessionRecord,
     SurfaceSnapshot,
 )
+from .tracing import event_trace, lineage_trace
 
 __all__ = ["SessionQuery"]
 
@@ -267,6 +270,38 @@ class SessionQuery:
         """
         check_cancel(cancel)
         return reads.whole_log(self._corpus.snapshot(session_id), cancel)
+
+    def trace_event(self, session_id: str, seq: int, *, cancel: Cancel | None = None) -> EventTrace:
+        """
+        Return where an event comes from and what became of it.
+
+        Cost: 1 record, 2 heads, the rows of the answer; the chain is cut at 100.
+
+        Raises:
+            SessionQueryError: SESSION_NOT_FOUND; EVENT_NOT_FOUND; INVALID_SURFACE: the
+                log's fold fails; CORRUPT_SESSION, SOURCE_CONFLICT, PERSISTENCE_FAILED,
+                ABORTED.
+        """
+        with self._log(session_id, cancel) as log:
+            return event_trace(log, seq)
+
+    def trace_session(self, session_id: str, *, cancel: Cancel | None = None) -> LineageTrace:
+        """
+        Return where a session comes from and what came from it.
+
+        A parent that is in neither source, or cannot be read, leaves the trace incomplete.
+
+        Cost: the heads of its ancestors and descendants, in each source.
+
+        Raises:
+            SessionQueryError: SESSION_NOT_FOUND; INVALID_LINEAGE: a session is its own
+                ancestor; CORRUPT_SESSION: its own header cannot be read;
+                SOURCE_CONFLICT, PERSISTENCE_FAILED, ABORTED.
+        """
+        check_cancel(cancel)
+        trace = lineage_trace(self._corpus, session_id, cancel)
+        check_cancel(cancel)
+        return trace
 
     def filter_events(
         self,
