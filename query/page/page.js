@@ -1,0 +1,643 @@
+"use strict";
+// The page's data stands in JSON blocks of this document and is read a block at a time.
+// Whatever comes out of a transcript becomes text nodes only: no markup, no links.
+
+const $ = (id) => document.getElementById(id);
+
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name === "depth") element.style.setProperty("--depth", value);
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined)
+      element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+// ---- Data ------------------------------------------------------------------------------
+
+const NONE = -1;
+
+class Log {
+  constructor(info, number) {
+    this.info = info;
+    this.length = info.length;
+    const n = info.length;
+    this.types = [];
+    this.type = new Uint16Array(n);
+    this.time = new Float64Array(n);
+    this.label = new Int32Array(n).fill(NONE); // place on the surface, NONE: never a node
+    this.by = new Int32Array(n).fill(NONE); // what replaced it, NONE: nothing did
+    this.rows = new Uint16Array(n); // lines of text, to guess heights
+    this.replaced = new Map(); // replacement → what it replaced, in surface order
+    this.sources = new Map();
+    this.citing = new Map();
+    this.blocks = []; // [first seq, element of the bodies, parsed bodies or null]
+    const names = new Map();
+    for (const script of document.querySelectorAll(`script[data-head="${number}"]`)) {
+      this.readHead(JSON.parse(script.textContent), names);
+      script.remove();
+    }
+    for (const script of document.querySelectorAll(`script[data-body="${number}"]`))
+      this.blocks.push([Number(script.dataset.first), script, null]);
+    for (const list of this.replaced.values()) list.sort((a, b) => this.label[a] - this.label[b]);
+  }
+
+  readHead(head, names) {
+    head.events.forEach(([type, time, rows, start], index) => {
+      const seq = head.first + index;
+      const name = head.types[type];
+      if (!names.has(name)) {
+        names.set(name, this.types.length);
+        this.types.push(name);
+      }
+      this.type[seq] = names.get(name);
+      this.time[seq] = time;
+      this.rows[seq] = Math.min(rows, 65535);
+      if (start !== null) this.label[seq] = start < 0 ? seq : this.label[start];
+    });
+    for (const [seq, replacement] of head.by) {
+      this.by[seq] = replacement;
+      push(this.replaced, replacement, seq);
+    }
+    for (const [seq, sources] of head.sources) {
+      this.sources.set(seq, sources);
+      for (const source of sources) push(this.citing, source, seq);
+    }
+  }
+
+  typeOf(seq) {
+    return this.types[this.type[seq]];
+  }
+
+  body(seq) {
+    let low = 0;
+    let high = this.blocks.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.blocks[middle][0] <= seq) low = middle;
+      else high = middle - 1;
+    }
+    const block = this.blocks[low];
+    if (block[2] === null) {
+      block[2] = JSON.parse(block[1].textContent);
+      recent.push(block);
+      // Parsed bodies are many times the size of their text; a few blocks are enough.
+      if (recent.length > 40) recent.shift()[2] = null;
+    }
+    return block[2][seq - block[0]];
+  }
+
+  classAt(seq, length) {
+    if (this.label[seq] === NONE) return "log-only";
+    return this.by[seq] !== NONE && this.by[seq] < length ? "shadowed" : "current";
+  }
+
+  surfaceAt(length) {
+    const nodes = [];
+    for (let seq = 0; seq < length; seq++)
+      if (this.classAt(seq, length) === "current") nodes.push(seq);
+    return nodes.sort((a, b) => this.label[a] - this.label[b]);
+  }
+}
+
+const recent = [];
+
+function push(map, key, value) {
+  const list = map.get(key);
+  if (list) list.push(value);
+  else map.set(key, [value]);
+}
+
+// ---- Text of events --------------------------------------------------------------------
+
+function blocksOf(data) {
+  const content = data.content ?? data.message?.content;
+  return Array.isArray(content) ? content : null;
+}
+
+function roleOf(log, seq, body) {
+  const type = log.typeOf(seq);
+  if (type === "assistant/message") return "assistant";
+  if (type === "tool/result" || type === "tool/call") return "tool";
+  if (type === "user/message") {
+    const kind = body.data?.source?.kind;
+    return kind && kind !== "user" ? "system" : "user";
+  }
+  return "event";
+}
+
+// Parts of an event as [kind, title, text]; kind "text" is shown, the others are folded.
+function partsOf(body) {
+  const parts = [];
+  const walk = (blocks) => {
+    for (const block of blocks) {
+      if (block === null || typeof block !== "object") parts.push(["text", "", String(block)]);
+      else if (block.type === "text") parts.push(["text", "", String(block.text ?? "")]);
+      else if (block.type === "reasoning") parts.push(["fold", "reasoning", String(block.text ?? "")]);
+      else if (block.type === "tool-call")
+        parts.push(["fold", `call ${block.name ?? ""}`, pretty(block.arguments)]);
+      else if (block.type === "tool-result" && Array.isArray(block.content)) walk(block.content);
+      else parts.push(["fold", String(block.type ?? "block"), JSON.stringify(block, null, 2)]);
+    }
+  };
+  const blocks = blocksOf(body.data);
+  if (blocks) walk(blocks);
+  else if (body.text) parts.push(["text", "", body.text]);
+  else if (Object.keys(body.data).length)
+    parts.push(["data", "", JSON.stringify(body.data)]);
+  return parts;
+}
+
+function pretty(text) {
+  if (typeof text !== "string") return JSON.stringify(text ?? null, null, 2);
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
+
+function searchText(body) {
+  return partsOf(body)
+    .map(([, title, text]) => `${title} ${text}`)
+    .join("\n");
+}
+
+// ---- State -----------------------------------------------------------------------------
+
+const index = JSON.parse($("index").textContent);
+const logs = new Map();
+const state = {
+  number: 0,
+  length: 0,
+  mode: "surface",
+  selected: null,
+  opened: new Set(), // replacements whose events are shown
+  unfolded: new Set(), // events shown in full
+  hits: [],
+  hit: -1,
+  words: "",
+};
+
+function log() {
+  if (!logs.has(state.number)) logs.set(state.number, new Log(index.sessions[state.number], state.number));
+  return logs.get(state.number);
+}
+
+// ---- The list, of which only what is near the window exists ------------------------------
+
+const LINE = 20;
+const CLAMP_LINES = 14;
+const list = { rows: [], tops: new Float64Array(1), heights: new Map(), elements: new Map() };
+
+function rowKey(row) {
+  return row.depth * 2 ** 40 + row.seq;
+}
+
+function buildRows() {
+  const current = log();
+  const rows = [];
+  const add = (seq, depth) => {
+    rows.push({ seq, depth });
+    if (state.opened.has(seq))
+      for (const covered of current.replaced.get(seq) || []) add(covered, depth + 1);
+  };
+  if (state.mode === "surface") for (const seq of current.surfaceAt(state.length)) add(seq, 0);
+  else for (let seq = 0; seq < state.length; seq++) rows.push({ seq, depth: 0 });
+  list.rows = rows;
+  layOut();
+}
+
+function guess(row) {
+  const current = log();
+  const lines = state.unfolded.has(row.seq)
+    ? current.rows[row.seq]
+    : Math.min(current.rows[row.seq], CLAMP_LINES + 1);
+  return 44 + lines * LINE;
+}
+
+function layOut() {
+  const tops = new Float64Array(list.rows.length + 1);
+  list.rows.forEach((row, place) => {
+    tops[place + 1] = tops[place] + (list.heights.get(rowKey(row)) ?? guess(row));
+  });
+  list.tops = tops;
+  $("canvas").style.height = `${tops[list.rows.length]}px`;
+}
+
+function placeAt(offset) {
+  let low = 0;
+  let high = list.rows.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (list.tops[middle] <= offset) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function render() {
+  const view = $("list");
+  const canvas = $("canvas");
+  const margin = 600;
+  const shown = new Set();
+  if (list.rows.length) {
+    const first = placeAt(view.scrollTop - margin);
+    const last = placeAt(view.scrollTop + view.clientHeight + margin);
+    for (let place = first; place <= last; place++) {
+      const row = list.rows[place];
+      const key = rowKey(row);
+      shown.add(key);
+      let element = list.elements.get(key);
+      if (!element) {
+        element = drawRow(row);
+        list.elements.set(key, element);
+        canvas.append(element);
+      }
+      element.style.transform = `translateY(${list.tops[place]}px)`;
+    }
+  }
+  for (const [key, element] of list.elements)
+    if (!shown.has(key)) {
+      element.remove();
+      list.elements.delete(key);
+    }
+  measure();
+}
+
+function measure() {
+  let changed = false;
+  for (const [key, element] of list.elements) {
+    const height = element.offsetHeight;
+    if (list.heights.get(key) !== height) {
+      list.heights.set(key, height);
+      changed = true;
+    }
+  }
+  if (!changed) return;
+  // What is above the window must not push the reader away from where they are.
+  const view = $("list");
+  const place = placeAt(view.scrollTop);
+  const within = view.scrollTop - list.tops[place];
+  layOut();
+  if (list.rows.length) view.scrollTop = list.tops[place] + within;
+  list.rows.forEach((row, at) => {
+    const element = list.elements.get(rowKey(row));
+    if (element) element.style.transform = `translateY(${list.tops[at]}px)`;
+  });
+}
+
+let pending = 0;
+function soon() {
+  if (!pending)
+    pending = requestAnimationFrame(() => {
+      pending = 0;
+      render();
+    });
+}
+
+function redraw() {
+  for (const element of list.elements.values()) element.remove();
+  list.elements.clear();
+  render();
+}
+
+function refresh() {
+  list.heights.clear();
+  buildRows();
+  redraw();
+  showStatus();
+}
+
+// ---- One row ---------------------------------------------------------------------------
+
+const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+function when(time) {
+  return time > 86400000 ? clock.format(new Date(time)) : "";
+}
+
+function drawRow({ seq, depth }) {
+  const current = log();
+  const body = current.body(seq);
+  const role = roleOf(current, seq, body);
+  const kind = current.classAt(seq, state.length);
+  const covered = current.replaced.get(seq);
+  const full = state.unfolded.has(seq);
+  const article = make("article", {
+    class: `row ${role} ${kind}${covered ? " replacement" : ""}${seq === state.selected ? " selected" : ""}`,
+    depth,
+    "data-seq": seq,
+    onclick: (click) => {
+      if (!click.target.closest("button,summary")) select(seq);
+    },
+  });
+  article.append(
+    make(
+      "header",
+      {},
+      make("span", { class: "seq" }, `#${seq}`),
+      make("span", { class: "role" }, role === "event" ? current.typeOf(seq) : role),
+      covered ? make("span", { class: "badge" }, current.typeOf(seq) === "tool/result" ? "pruned" : "compacted") : null,
+      kind === "shadowed" ? make("span", { class: "badge dim" }, `replaced by #${current.by[seq]}`) : null,
+      make("time", {}, when(current.time[seq])),
+    ),
+  );
+  const box = make("div", { class: full ? "body" : "body clamp" });
+  for (const [kindOfPart, title, text] of partsOf(body)) {
+    if (kindOfPart === "fold")
+      box.append(
+        make("details", { ontoggle: () => soonMeasure(), open: full }, make("summary", {}, title), pre(text)),
+      );
+    else box.append(kindOfPart === "data" ? make("code", { class: "data" }, text) : pre(text));
+  }
+  article.append(box);
+  if (!full && current.rows[seq] > CLAMP_LINES)
+    article.append(
+      make("button", { class: "more", onclick: () => { state.unfolded.add(seq); list.heights.clear(); buildRows(); redraw(); } },
+        `show all ${current.rows[seq].toLocaleString()} lines`),
+    );
+  if (covered && state.mode === "surface")
+    article.append(
+      make("button", { class: "open", "aria-expanded": String(state.opened.has(seq)), onclick: () => toggle(seq) },
+        state.opened.has(seq) ? `close what it replaced` : `open the ${covered.length.toLocaleString()} it replaced`),
+    );
+  return article;
+}
+
+function pre(text) {
+  const element = make("pre", {});
+  const words = state.words.toLowerCase();
+  if (!words) {
+    element.textContent = text;
+    return element;
+  }
+  const lower = text.toLowerCase();
+  let from = 0;
+  for (let found = lower.indexOf(words); found >= 0; found = lower.indexOf(words, from)) {
+    element.append(text.slice(from, found), make("mark", {}, text.slice(found, found + words.length)));
+    from = found + words.length;
+  }
+  element.append(text.slice(from));
+  return element;
+}
+
+function soonMeasure() {
+  requestAnimationFrame(measure);
+}
+
+function toggle(seq) {
+  if (!state.opened.delete(seq)) state.opened.add(seq);
+  buildRows();
+  redraw();
+}
+
+// ---- The panel of one event ------------------------------------------------------------
+
+function reference(seq) {
+  return make("button", { class: "ref", onclick: () => go(seq) }, `#${seq}`);
+}
+
+function references(title, seqs) {
+  if (!seqs || !seqs.length) return null;
+  const shown = seqs.slice(0, 200);
+  return make(
+    "section", {},
+    make("h3", {}, `${title} (${seqs.length.toLocaleString()})`),
+    make("p", { class: "refs" }, ...shown.map(reference), seqs.length > shown.length ? " …" : null),
+  );
+}
+
+function chain(seq) {
+  const current = log();
+  const found = [];
+  for (let at = current.by[seq]; at !== NONE && found.length < 100; at = current.by[at]) found.push(at);
+  return found;
+}
+
+function select(seq) {
+  state.selected = seq;
+  const current = log();
+  const body = current.body(seq);
+  const panel = $("panel");
+  panel.replaceChildren(make("div", {},
+    make("header", {},
+      make("h2", {}, `#${seq} ${current.typeOf(seq)}`),
+      make("button", { class: "close", "aria-label": "close", onclick: closePanel }, "×")),
+    make("p", { class: "facts" }, [current.classAt(seq, state.length), when(current.time[seq])].filter(Boolean).join(" · ")),
+    references("replaced by, then by", chain(seq)),
+    references("replaces", current.replaced.get(seq)),
+    references("cites", current.sources.get(seq)),
+    references("cited by", current.citing.get(seq)),
+    make("section", {}, make("h3", {}, "data"), make("pre", { class: "raw" }, JSON.stringify(body.data, null, 2))),
+  ));
+  panel.hidden = false;
+  for (const element of list.elements.values())
+    element.classList.toggle("selected", Number(element.dataset.seq) === seq);
+  soonMeasure();
+}
+
+function closePanel() {
+  state.selected = null;
+  $("panel").hidden = true;
+  redraw();
+}
+
+// Bring an event into view, opening or changing what hides it.
+function go(seq) {
+  if (seq >= state.length) setLength(log().length);
+  if (state.mode === "surface") {
+    const current = log();
+    if (current.label[seq] === NONE) {
+      setMode("log");
+    } else {
+      let at = seq;
+      while (current.by[at] !== NONE && current.by[at] < state.length) {
+        at = current.by[at];
+        state.opened.add(at);
+      }
+      buildRows();
+      redraw();
+    }
+  }
+  const place = list.rows.findIndex((row) => row.seq === seq);
+  if (place >= 0) {
+    const view = $("list");
+    view.scrollTop = Math.max(0, list.tops[place] - 80);
+    render();
+    view.scrollTop = Math.max(0, list.tops[place] - 80);
+    render();
+  }
+  select(seq);
+}
+
+// ---- Controls --------------------------------------------------------------------------
+
+function showStatus() {
+  const current = log();
+  const nodes = state.mode === "surface" ? list.rows.filter((row) => row.depth === 0).length : current.surfaceAt(state.length).length;
+  $("at").textContent = `${state.length.toLocaleString()} of ${current.length.toLocaleString()} events`;
+  $("status").textContent =
+    state.mode === "surface"
+      ? `the model saw ${nodes.toLocaleString()} of them`
+      : `all events; ${nodes.toLocaleString()} on the surface`;
+}
+
+function setLength(length) {
+  state.length = Math.max(0, Math.min(log().length, length));
+  $("slider").value = String(state.length);
+  refresh();
+}
+
+function setMode(mode) {
+  state.mode = mode;
+  for (const name of ["surface", "log"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
+  refresh();
+  if (state.words) search(state.words);
+}
+
+function setSession(number) {
+  state.number = number;
+  state.opened.clear();
+  state.unfolded.clear();
+  state.selected = null;
+  $("panel").hidden = true;
+  const current = log();
+  $("slider").max = String(current.length);
+  const info = current.info;
+  $("title").textContent = info.title || info.id;
+  $("facts").textContent = [info.cwd, when(info.created_at), info.parent ? `from ${info.parent}` : null, info.fault]
+    .filter(Boolean)
+    .join(" · ");
+  for (const button of document.querySelectorAll("#lineage button"))
+    button.setAttribute("aria-pressed", String(Number(button.dataset.number) === number));
+  setLength(current.length);
+  search(state.words);
+  $("list").scrollTop = list.tops[list.rows.length];
+  render();
+}
+
+// Search covers what the mode can show: what ever was on the surface, or everything. It
+// reads block after block and lets the page breathe between them.
+let searching = 0;
+async function search(words) {
+  const run = ++searching;
+  state.words = words.trim();
+  state.hits = [];
+  state.hit = -1;
+  $("hits").textContent = "";
+  redraw();
+  if (!state.words) return;
+  const wanted = state.words.toLowerCase();
+  const current = log();
+  for (let seq = 0; seq < current.length; seq++) {
+    if (state.mode === "log" || current.label[seq] !== NONE)
+      if (searchText(current.body(seq)).toLowerCase().includes(wanted)) state.hits.push(seq);
+    if (seq % 500 === 499) {
+      $("hits").textContent = `${state.hits.length} …`;
+      await new Promise((resolve) => setTimeout(resolve));
+      if (run !== searching) return;
+    }
+  }
+  $("hits").textContent = state.hits.length ? `${state.hits.length} found` : "none found";
+}
+
+function step(by) {
+  if (!state.hits.length) return;
+  state.hit = (state.hit + by + state.hits.length) % state.hits.length;
+  $("hits").textContent = `${state.hit + 1} of ${state.hits.length}`;
+  go(state.hits[state.hit]);
+}
+
+function move(by) {
+  if (!list.rows.length) return;
+  const at = list.rows.findIndex((row) => row.seq === state.selected);
+  const start = at >= 0 ? at : placeAt($("list").scrollTop);
+  go(list.rows[Math.max(0, Math.min(list.rows.length - 1, start + by))].seq);
+}
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  $("theme").textContent = name;
+}
+
+const themes = ["auto", "light", "dark"];
+const keys = {
+  j: () => move(1),
+  k: () => move(-1),
+  "/": () => $("search").focus(),
+  n: () => step(1),
+  N: () => step(-1),
+  "[": () => setLength(state.length - 1),
+  "]": () => setLength(state.length + 1),
+  m: () => setMode(state.mode === "surface" ? "log" : "surface"),
+  o: () => state.selected !== null && log().replaced.has(state.selected) && toggle(state.selected),
+  Escape: closePanel,
+  "?": () => $("help").togglePopover(),
+};
+
+document.addEventListener("keydown", (press) => {
+  if (press.ctrlKey || press.metaKey || press.altKey) return;
+  if (press.target.closest("input")) {
+    if (press.key === "Escape") press.target.blur();
+    if (press.key === "Enter" && press.target.id === "search") step(press.shiftKey ? -1 : 1);
+    return;
+  }
+  if (keys[press.key]) {
+    press.preventDefault();
+    keys[press.key]();
+  }
+});
+
+let typing = 0;
+$("search").addEventListener("input", (event) => {
+  clearTimeout(typing);
+  typing = setTimeout(() => search(event.target.value), 150);
+});
+$("slider").addEventListener("input", (event) => setLength(Number(event.target.value)));
+$("mode-surface").addEventListener("click", () => setMode("surface"));
+$("mode-log").addEventListener("click", () => setMode("log"));
+$("previous").addEventListener("click", () => step(-1));
+$("next").addEventListener("click", () => step(1));
+$("theme").addEventListener("click", () =>
+  setTheme(themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % themes.length]),
+);
+$("list").addEventListener("scroll", soon, { passive: true });
+window.addEventListener("resize", () => {
+  list.heights.clear();
+  layOut();
+  soon();
+});
+
+// On paper there is no window to be near to: everything of the view is drawn, within reason.
+const PRINT_MAX = 5000;
+window.addEventListener("beforeprint", () => {
+  document.body.classList.add("printing");
+  const canvas = $("canvas");
+  canvas.replaceChildren(...list.rows.slice(0, PRINT_MAX).map(drawRow));
+  if (list.rows.length > PRINT_MAX)
+    canvas.append(make("p", {}, `… ${list.rows.length - PRINT_MAX} more events`));
+});
+window.addEventListener("afterprint", () => {
+  document.body.classList.remove("printing");
+  $("canvas").replaceChildren();
+  list.elements.clear();
+  render();
+});
+
+if (index.sessions.length > 1)
+  $("lineage").append(
+    ...index.sessions.map((info, number) =>
+      make("button", { "data-number": number, depth: info.depth, onclick: () => setSession(number) },
+        `${info.title || info.id} (${info.length.toLocaleString()})`)),
+  );
+else $("lineage").hidden = true;
+
+setTheme("auto");
+setSession(index.start);
+setMode("surface");
+document.documentElement.dataset.ready = String(Math.round(performance.now()));
