@@ -161,7 +161,7 @@ class _Import:
                         self._report(transcript, tally)
             if log is not None:
                 log.flush()
-                log.check()
+                log.check(tally)
         except _FATAL:
             raise
         except (EventLogError, OSError) as error:
@@ -234,14 +234,15 @@ class _NativeLog:
         self._store.append(self.header, batch)
         self.added += max(0, batch[-1].seq + 1 - max(batch[0].seq, self.held or 0))
 
-    def check(self) -> None:
+    def check(self, tally: RecordTally) -> None:
         """
-        Refuse a session of which there is nothing to store.
+        Refuse a session of which nothing could be read. One that has no events yet is no
+        such case: no store keeps it, and there is nothing to bring.
 
         Raises:
-            CorruptLog: Its source has a header and no event that can be read.
+            CorruptLog: It has records, and none is sound.
         """
-        if self.held is None and self.added == 0:
+        if self.held is None and self.added == 0 and tally.refused:
             raise CorruptLog(
                 self.header.id, None, None, None, None, "empty", "no event of it can be read"
             )

@@ -36,7 +36,7 @@ from .json_text import read_object
 from .lines import Line, read_lines
 from .zstd_frames import ZstdFrames
 
-__all__ = ["DeepSeekHarness"]
+__all__ = ["DeepSeekHarness", "read_log"]
 
 FIXED_NAMES: Final = ("session.jsonl", "session.jsonl.zstd")
 
@@ -68,10 +68,12 @@ class DeepSeekHarness(TranscriptSource):
         stop_bytes = os.stat(path).st_size
         # A log is folded before anything of it is stored, so that one whose surface is
         # not valid leaves nothing behind.
-        first_pass = _read_log(path, stop_bytes, RecordTally())
-        next(first_pass)
+        first_pass = read_log(path, stop_bytes, RecordTally())
+        yield next(first_pass)
         fold_surface(event for event in first_pass if isinstance(event, Event))
-        yield from _read_log(path, stop_bytes, tally)
+        second_pass = read_log(path, stop_bytes, tally)
+        next(second_pass)
+        yield from second_pass
 
 
 def _is_log(folder: Path, names: list[str], name: str) -> bool:
@@ -83,8 +85,18 @@ def _is_log(folder: Path, names: list[str], name: str) -> bool:
     )
 
 
-def _read_log(path: Path, stop_bytes: int, tally: RecordTally) -> Iterator[Item]:
-    """Yield the header and then the sound events of a log, counting its lines."""
+def read_log(path: Path, stop_bytes: int, tally: RecordTally) -> Iterator[Item]:
+    """
+    Yield the header and then the sound events of a log, counting its lines.
+
+    Args:
+        stop_bytes: Read a raw log no further than this; it may grow meanwhile.
+
+    Raises:
+        CorruptLog: It has no header.
+
+        UnsupportedFormat: Its version is not 0.
+    """
     header: SessionHeader | None = None
     length = 0
     with _lines(path, stop_bytes, tally) as lines:
@@ -145,6 +157,8 @@ def _all_lines(
 
 def _header(line: Line, path: Path) -> SessionHeader:
     try:
+        if not line.complete:
+            raise ValueRejected("record", "no newline ends it")
         header = header_from_wire(read_object(line.text).value)
     except ValueRejected as error:
         raise CorruptLog(
