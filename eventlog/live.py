@@ -10,7 +10,7 @@ from threading import RLock
 from uuid import UUID
 
 from eventlog.catalog import Catalog
-from eventlog.errors import InvalidArgument, SessionExists, SessionNotFound
+from eventlog.errors import InvalidArgument, InvalidSurface, SessionExists, SessionNotFound
 from eventlog.log import MemoryLog
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.observers import Observer, Observers
@@ -334,6 +334,8 @@ def new_session_id() -> str:
 def _checked_seed(seed: Sequence[Event]) -> list[Event]:
     if not isinstance(seed, Sequence) or any(type(event) is not Event for event in seed):
         raise InvalidArgument("seed", "must be a sequence of Events")
+    if seed and seed[0].seq != 0:
+        raise InvalidSurface(seed[0].seq, "is not contiguous; expected seq 0")
     return list(seed)
 
 
