@@ -1,1 +1,43 @@
-"""…"""
+"""
+The command line: ``eventlog``, and ``python -m eventlog``.
+
+One module a group of commands, each with a function ``register(app)``; the table in
+:mod:`eventlog.query.cli.application` says which module a command lives in, and only that
+one is imported. The answer goes to standard output, what is said about it to standard
+error. Exit codes are in :mod:`eventlog.query.cli.failures`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from eventlog.errors import MissingExtra
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run one command.
+
+    Args:
+        arguments: The words behind ``eventlog``; None takes those of the process.
+
+    Returns:
+        The exit code. Nothing is raised: a failure is one line on standard error.
+    """
+    try:
+        # Before anything else needs them. The rest of the extra is imported where used.
+        import platformdirs  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError:
+        print(f"eventlog: {MissingExtra('cli', INSTALL)}", file=sys.stderr)
+        return 2
+    from .application import run
+
+    return run(sys.argv[1:] if arguments is None else list(arguments))
+
+
+INSTALL: Final = 'pip install "agent-eventlog[cli]"'

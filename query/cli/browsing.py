@@ -1,0 +1,227 @@
+"""
+``list``, ``read`` and ``surface``: the plain looks into a store.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import orjson
+import typer
+
+from eventlog.model import EventClass
+from eventlog.query.errors import SessionQueryError
+from eventlog.query.filters import CreatedAt, Cwd, Parent, SessionFilter
+from eventlog.query.records import OnConflict, Page, SessionRecord
+from eventlog.query.session_query import SessionQuery
+from eventlog.query.text import cut_characters, one_line
+
+from .entries import title_of
+from .failures import DAMAGED, DONE, NONE_FOUND, describe
+from .options import JsonFlag, SessionArgument, StoreOption, examples, find_session, querying
+from .output import (
+    Part,
+    Screen,
+    complain,
+    complain_of_faults,
+    print_json,
+    short_path,
+    shown_size,
+)
+from .times import clock, instant, shown_time
+
+__all__ = ["register"]
+
+_TEXT_CHARACTERS_MAX: Final = 100
+"""Of a title or a text in a table; a terminal may cut it shorter."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "list",
+        epilog=examples(
+            "eventlog list",
+            "eventlog list --cwd . --since 7d",
+            "eventlog list --json | jq -r '.items[].header.id'",
+            note="--json prints one document: a Page of SessionRecords.",
+        ),
+    )(list_sessions)
+    app.command(
+        "read",
+        epilog=examples(
+            "eventlog read 3fd7 12",
+            "eventlog read 3fd7 12 --before 2 --after 2",
+            "eventlog read 3fd7 12 --json | jq .target.data",
+            note="--json prints one document: an EventWindow.",
+        ),
+    )(read_event)
+    app.command(
+        "surface",
+        epilog=examples(
+            "eventlog surface 3fd7",
+            "eventlog surface 3fd7 --at 100",
+            note="--json prints one document: a SurfaceSnapshot.",
+        ),
+    )(read_surface)
+
+
+def list_sessions(
+    store: StoreOption = None,
+    cwd: Annotated[
+        str | None, typer.Option(help="Only sessions of this working directory.", metavar="PATH")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="Only sessions begun since: a date, a time, 3h, 7d.", metavar="WHEN"),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="Only sessions begun until then.", metavar="WHEN")
+    ] = None,
+    parent: Annotated[
+        str | None, typer.Option(help="Only children of this session.", metavar="SESSION")
+    ] = None,
+    roots: Annotated[bool, typer.Option("--roots", help="Only sessions without a parent.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    cursor: Annotated[
+        str | None, typer.Option(help="Go on where the page before ended.", metavar="CURSOR")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """
+    List sessions, newest first.
+
+    A session is shown with the title or the first words it begins with. What cannot be
+    read is named on standard error, and the rest is listed.
+    """
+    with querying(store) as (query, held):
+        filters: list[SessionFilter] = []
+        if cwd is not None:
+            filters.append(Cwd([str(Path(cwd).expanduser().absolute().resolve()), cwd]))
+        if since is not None or until is not None:
+            filters.append(CreatedAt(instant(since, "--since"), instant(until, "--until")))
+        if parent is not None:
+            filters.append(Parent([find_session(held, parent)]))
+        if roots:
+            filters.append(Parent([None]))
+        page = query.list_sessions(
+            filters=filters, limit=limit, cursor=cursor, on_conflict=OnConflict.FAULT
+        )
+        if as_json:
+            print_json(page)
+            damaged = complain_of_faults(page.faults) > 0
+        else:
+            damaged = _show_page(query, page)
+    if not page.items and not page.faults:
+        complain(f"no sessions in {held.location}" + (" pass the filters" if filters else ""))
+    raise typer.Exit(DAMAGED if damaged else DONE if page.items else NONE_FOUND)
+
+
+def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
+    """Show a page of sessions as a table; returns whether damage was met."""
+    screen = Screen()
+    damaged = False
+    rows: list[tuple[Part, ...]] = []
+    for record in page.items:
+        header = record.header
+        title: Part
+        try:
+            log = query.corpus.snapshot(header.id, listed=header)
+            title = cut_characters(title_of(log, query.vocabulary), _TEXT_CHARACTERS_MAX).text
+        except SessionQueryError as error:
+            # Its header is sound, so it is listed; its log is not.
+            damaged = True
+            complain(f"{header.id}: {describe(error)[1]}")
+            title = ("damaged", "red")
+        if header.parent_session is not None:
+            title = (f"↳ {title if isinstance(title, str) else title[0]}", "")
+        rows.append(
+            (
+                (header.id, "cyan"),
+                shown_time(header.created_at),
+                f"{record.length:,}",
+                short_path(header.cwd or "-"),
+                title,
+            )
+        )
+    screen.table(["SESSION", "BEGUN", "EVENTS", "FOLDER", "TITLE"], rows, right="EVENTS")
+    if page.next_cursor is not None:
+        complain(f"there are more: --cursor {page.next_cursor}")
+    return complain_of_faults(page.faults) > 0 or damaged
+
+
+def read_event(
+    session: SessionArgument,
+    seq: Annotated[int, typer.Argument(metavar="SEQ", min=0, help="The event's number.")],
+    store: StoreOption = None,
+    before: Annotated[int, typer.Option(min=0, max=50, help="Events before it.")] = 0,
+    after: Annotated[int, typer.Option(min=0, max=50, help="Events behind it.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """
+    Print one event, whole, with its neighbours.
+
+    Costs what it prints: the rest of the log is not read.
+    """
+    with querying(store) as (query, held):
+        session_id = find_session(held, session)
+        window = query.read_event(session_id, seq, before=before, after=after)
+        if as_json:
+            print_json(window)
+            raise typer.Exit(DONE)
+        classes: dict[int, EventClass] = {}
+        code = DONE
+        try:
+            page = query.list_events(session_id, start=window.start_seq, limit=len(window.events))
+            classes = {record.seq: record.event_class for record in page.items}
+        except SessionQueryError as error:
+            # The events are sound; how they stand to the surface cannot be said.
+            code, line = describe(error)
+            complain(line)
+    screen = Screen()
+    for event in window.events:
+        style = "bold" if event.seq == seq else ""
+        parts: list[Part] = [(f"#{event.seq} {event.type}", style)]
+        parts.append((f"  {shown_time(event.time)}  {classes.get(event.seq, '')}", "dim"))
+        if event.source_event_seqs is not None:
+            parts.append((f"  cites {len(event.source_event_seqs)}", "dim"))
+        screen.line(*parts)
+        screen.line(orjson.dumps(event.data, option=orjson.OPT_INDENT_2).decode(), indent=2)
+    raise typer.Exit(code)
+
+
+def read_surface(
+    session: SessionArgument,
+    store: StoreOption = None,
+    at: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="LENGTH", help="As it was when the log had so many events."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """
+    Print what the model sees: the surface, node by node.
+    """
+    with querying(store) as (query, held):
+        session_id = find_session(held, session)
+        surface = query.read_surface(session_id, at=at)
+    if as_json:
+        print_json(surface)
+        raise typer.Exit(DONE if surface.events else NONE_FOUND)
+    screen = Screen()
+    rows: list[tuple[Part, ...]] = []
+    for event in surface.events:
+        text = one_line(cut_characters(query.vocabulary.text(event), 400).text)
+        rows.append(
+            (
+                (str(event.seq), "cyan"),
+                clock(event.time),
+                event.type,
+                shown_size(len(event.payload)),
+                text if screen.terminal else cut_characters(text, _TEXT_CHARACTERS_MAX).text,
+            )
+        )
+    screen.table(["SEQ", "TIME", "TYPE", "SIZE", "TEXT"], rows, right="SEQ SIZE")
+    if not rows:
+        complain(f"the surface of {session_id} is empty")
+    raise typer.Exit(DONE if rows else NONE_FOUND)

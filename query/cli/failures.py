@@ -1,0 +1,88 @@
+"""
+How a command ends: its exit code, and the one line that says why.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eventlog.errors import (
+    CorruptLog,
+    EventLogError,
+    HeaderConflict,
+    InvalidArgument,
+    InvalidSurface,
+    MissingExtra,
+    SessionDeleted,
+    SessionNotFound,
+    UnsupportedFormat,
+    ValueRejected,
+)
+from eventlog.query.errors import SessionQueryError
+from eventlog.query.errors import SessionQueryErrorCode as Code
+
+__all__ = [
+    "DAMAGED",
+    "DONE",
+    "FAILED",
+    "INTERRUPTED",
+    "NONE_FOUND",
+    "PIPE_CLOSED",
+    "USAGE",
+    "NothingFound",
+    "UsageError",
+    "describe",
+]
+
+DONE: Final = 0
+NONE_FOUND: Final = 1
+"""Nothing answers to what was asked: no session, no event, an empty list."""
+USAGE: Final = 2
+"""The command was called wrongly; typer's own code, too."""
+DAMAGED: Final = 3
+"""Damage was found; what could be read was answered. A copy that refused something, too."""
+FAILED: Final = 4
+"""The store, or the place written to, cannot be reached, is busy, full or read-only."""
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+
+class NothingFound(EventLogError, LookupError):
+    """Nothing answers to what a command was asked for. The one fact is the line to say."""
+
+
+class UsageError(EventLogError, ValueError):
+    """A command was called wrongly, as no parser can tell. The one fact is the line to say."""
+
+
+_DAMAGE: Final = (CorruptLog, InvalidSurface, HeaderConflict, UnsupportedFormat)
+_NOT_FOUND: Final = (NothingFound, SessionNotFound, SessionDeleted)
+_USAGE: Final = (UsageError, InvalidArgument, ValueRejected, MissingExtra)
+
+_QUERY_CODES: Final = {
+    Code.SESSION_NOT_FOUND: NONE_FOUND,
+    Code.EVENT_NOT_FOUND: NONE_FOUND,
+    Code.CORRUPT_SESSION: DAMAGED,
+    Code.INVALID_LINEAGE: DAMAGED,
+    Code.INVALID_SURFACE: DAMAGED,
+    Code.SOURCE_CONFLICT: DAMAGED,
+    Code.INDEX_FAILED: FAILED,
+    Code.PERSISTENCE_FAILED: FAILED,
+    Code.ABORTED: INTERRUPTED,
+}
+
+
+def describe(error: Exception) -> tuple[int, str]:
+    """Return the exit code of *error* and the line that tells a person."""
+    if isinstance(error, SessionQueryError):
+        return _QUERY_CODES.get(error.code, USAGE), error.detail
+    if isinstance(error, _NOT_FOUND):
+        return NONE_FOUND, str(error)
+    if isinstance(error, _DAMAGE):
+        return DAMAGED, str(error)
+    if isinstance(error, _USAGE):
+        return USAGE, str(error)
+    if isinstance(error, EventLogError):
+        return FAILED, str(error)
+    # A fault of ours, or of the system below: named, so that it can be reported.
+    return FAILED, f"{type(error).__name__}: {error}"

@@ -1,0 +1,147 @@
+"""
+Options and arguments that commands share, and the stores they lead to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final
+
+import typer
+
+from eventlog.model import HeadKey
+from eventlog.opening import open_store
+from eventlog.query.session_query import SessionQuery
+from eventlog.store import EventStore
+from eventlog.vocabulary import load_vocabulary
+
+from .failures import NothingFound, UsageError
+from .output import complain
+
+__all__ = [
+    "JsonFlag",
+    "SessionArgument",
+    "StoreOption",
+    "default_store",
+    "examples",
+    "find_session",
+    "opened",
+    "querying",
+]
+
+
+def default_store() -> str:
+    """Return the URL of the store in the user's data folder. Nothing is created."""
+    import platformdirs
+
+    folder = platformdirs.user_data_path("eventlog", appauthor=False)
+    return f"lmdb:{folder / 'store'}"
+
+
+def _complete_session(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Offer the newest sessions that begin with what was typed; nothing where it fails."""
+    try:
+        with opened(ctx.params.get("store")) as store:
+            page = store.heads(limit=COMPLETED_MAX)
+            ids = [head.header.id for head in page.items]
+    except Exception:
+        return []  # a shell that is completing has no place for an error
+    return [session_id for session_id in ids if session_id.startswith(incomplete)]
+
+
+COMPLETED_MAX: Final = 1_000
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="EVENTLOG_STORE",
+        metavar="URL",
+        help="The store: lmdb:PATH or jsonl:PATH. Without it, the one in your data folder.",
+        show_default=False,
+    ),
+]
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="Print JSON with the fields of the Python records.")
+]
+SessionArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SESSION",
+        help="A session id, or the front of one where no other begins with it.",
+        autocompletion=_complete_session,
+        show_default=False,
+    ),
+]
+
+
+def examples(*lines: str, note: str = "") -> str:
+    """Return the end of a help text: *lines* as they are to be typed, then *note*."""
+    # \b keeps the paragraph from being filled.
+    text = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+    return f"{text}\n\n{note}" if note else text
+
+
+@contextmanager
+def querying(url: str | None) -> Iterator[tuple[SessionQuery, EventStore]]:
+    """Hold the store at *url* open for queries, with the vocabularies that are installed."""
+    with opened(url) as store:
+        yield SessionQuery(store=store, vocabulary=load_vocabulary()), store
+
+
+@contextmanager
+def opened(url: str | None, *, read_only: bool = True) -> Iterator[EventStore]:
+    """Hold the store at *url* open; None is the default store."""
+    store = open_store(url or default_store(), read_only=read_only)
+    with store:
+        yield store
+
+
+def find_session(store: EventStore, given: str) -> str:
+    """
+    Return the id that *given* is, or is the front of where no other session begins with it.
+
+    A front is said on standard error, so that nobody takes it for an exact match.
+
+    Cost: 1 record for an id; all heads for the front of one.
+
+    Raises:
+        NothingFound: No session is called so.
+
+        UsageError: Several ids begin with *given*, and none is it.
+    """
+    if not given:
+        raise UsageError("SESSION is empty")
+    # What no id can be can still be the front of none; ask for neither.
+    if _could_be_id(given) and store.head(given) is not None:
+        return given
+    found: list[str] = []
+    key: HeadKey | None = None
+    while len(found) <= SHOWN_MAX:
+        page = store.heads(after=key, limit=1_000)
+        found += [h.header.id for h in page.items if h.header.id.startswith(given)]
+        key = page.next_key
+        if key is None:
+            break
+    if not found:
+        raise NothingFound(f"no session {given!r} in {store.location}")
+    if len(found) > 1:
+        shown = ", ".join(found[:SHOWN_MAX]) + (", …" if len(found) > SHOWN_MAX else "")
+        raise UsageError(f"several sessions begin with {given!r}: {shown}")
+    complain(f"{given!r} is the front of session {found[0]}")
+    return found[0]
+
+
+SHOWN_MAX: Final = 5
+
+
+def _could_be_id(given: str) -> bool:
+    from eventlog.errors import ValueRejected
+    from eventlog.values import check_session_id
+
+    try:
+        check_session_id(given)
+    except ValueRejected:
+        return False
+    return True

@@ -1,0 +1,248 @@
+"""
+Where commands write: plain text into a pipe, rich text on a terminal, JSON on request.
+
+Every text passes :func:`~eventlog.query.text.visible` here, so that nothing a transcript
+holds acts on a terminal; rich is given text and styles, never markup.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import orjson
+
+from eventlog.errors import MissingExtra
+from eventlog.model import Fault
+from eventlog.query.text import escape_json, one_line, valid, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+__all__ = [
+    "Part",
+    "Screen",
+    "complain",
+    "complain_of_faults",
+    "print_json",
+    "print_json_line",
+    "short_path",
+    "shown_size",
+]
+
+Part: TypeAlias = str | tuple[str, str]
+"""A text, or a text and its rich style."""
+
+
+def prepare_streams() -> None:
+    """Let no character of an answer fail in a terminal's encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def complain(line: str) -> None:
+    """Say something about the answer on standard error, on one line."""
+    sys.stdout.flush()
+    print(f"eventlog: {one_line(line)}", file=sys.stderr)
+
+
+def complain_of_faults(faults: Iterable[Fault]) -> int:
+    """Name each fault on standard error; returns how many there were."""
+    held = list(faults)
+    for fault in held:
+        subject = fault.path or fault.session_id or "a session"
+        complain(f"{fault.kind}: {subject}: {fault.detail}")
+    return len(held)
+
+
+def print_json(record: object) -> None:
+    """Print *record* as one JSON document with the fields of its class."""
+    option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
+    _write_json(orjson.dumps(as_json(record), option=option))
+
+
+def print_json_line(record: object) -> None:
+    """Print *record* as one line of JSON with the fields of its class."""
+    _write_json(orjson.dumps(as_json(record)))
+
+
+def _write_json(document: bytes) -> None:
+    # JSON is UTF-8 whatever the terminal's encoding.
+    sys.stdout.flush()
+    sys.stdout.buffer.write(escape_json(document.decode()).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def as_json(value: Any) -> Any:
+    """
+    Return *value* as JSON values: a record as an object of its public fields, by name.
+
+    An event has ``data`` in the place of its payload; its surface op is ``"append"`` or
+    ``{"op": "replace", "start": …, "end": …}``.
+    """
+    from eventlog.codec import op_to_wire
+    from eventlog.model import Append, Event, Replace, SessionHeader
+
+    kind = type(value)
+    if value is None or kind in (bool, int, float):
+        return value
+    if isinstance(value, str):
+        return valid(value)
+    if kind is Append or kind is Replace:
+        return op_to_wire(value)
+    if kind is Event:
+        # The data is as the log holds it: nothing in it needs a second look.
+        return {
+            "seq": value.seq,
+            "time": value.time,
+            "type": value.type,
+            "surface_op": as_json(value.surface_op),
+            "source_event_seqs": value.source_event_seqs,
+            "ignorable": value.ignorable,
+            "data": value.data,
+        }
+    if isinstance(value, dict):
+        return {valid(key): as_json(member) for key, member in value.items()}
+    if isinstance(value, Sequence):
+        return [as_json(item) for item in value]
+    fields = [field.name for field in kind.__attrs_attrs__]
+    if kind is SessionHeader:
+        fields[fields.index("extra_payload")] = "extra"
+    return {name: as_json(getattr(value, name)) for name in fields}
+
+
+class Screen:
+    """
+    Standard output, for people.
+
+    Lines are given in parts; styles show on a terminal only, without colours where
+    ``NO_COLOR`` is set.
+    """
+
+    @cached_property
+    def terminal(self) -> bool:
+        """Whether a person looks on."""
+        return sys.stdout.isatty()
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal; without one, more than any line has."""
+        return self._console.width if self.terminal else 1_000_000
+
+    def line(self, *parts: Part, indent: int = 0) -> None:
+        """Print one line; what is too long goes on below, for a terminal to wrap."""
+        self._print(parts, indent, wrap=False)
+
+    def cut_line(self, *parts: Part) -> None:
+        """Print one line; what is too long for the terminal is cut and marked with …."""
+        if self.terminal:
+            self._console.print(
+                self._text(parts, one_line), no_wrap=True, overflow="ellipsis", crop=True
+            )
+        else:
+            self._print(parts, 0, wrap=False)
+
+    def body(self, *parts: Part, indent: int = 4) -> None:
+        """Print a text of many lines, indented, wrapped between words on a terminal."""
+        self._print(parts, indent, wrap=True)
+
+    def rule(self, title: str, style: str = "") -> None:
+        """Print a line across with *title* in it."""
+        width = min(self.width, 78)
+        text = f"── {one_line(title)} "
+        self.line((text + "─" * max(2, width - self.cells(text)), style))
+
+    def table(self, heads: Sequence[str], rows: Iterable[Sequence[Part]], right: str = "") -> None:
+        """
+        Print rows in columns, the last one cut at the terminal's edge.
+
+        Args:
+            right: Heads of columns that are aligned to the right, separated by spaces.
+        """
+        lines = [[("", "") if not cell else _pair(cell) for cell in row] for row in rows]
+        lines = [[(one_line(text), style) for text, style in row] for row in lines]
+        if not lines:
+            return
+        aligned = right.split()
+        widths = [
+            max(self.cells(head), *(self.cells(row[column][0]) for row in lines))
+            for column, head in enumerate(heads)
+        ]
+        lines.insert(0, [(head, "dim") for head in heads])
+        for row in lines:
+            parts: list[Part] = []
+            for column, (text, style) in enumerate(row):
+                space = " " * (widths[column] - self.cells(text))
+                last = column == len(row) - 1
+                if heads[column] in aligned:
+                    parts += [space, (text, style)]
+                else:
+                    parts += [(text, style), "" if last else space]
+                parts.append("" if last else "  ")
+            self.cut_line(*parts)
+
+    def cells(self, text: str) -> int:
+        """Return how many columns *text* takes."""
+        if text.isascii() or not self.terminal:
+            return len(text)
+        from rich.cells import cell_len
+
+        return cell_len(text)
+
+    def _print(self, parts: Sequence[Part], indent: int, *, wrap: bool) -> None:
+        if not self.terminal:
+            joined = "".join(visible(_pair(part)[0]) for part in parts)
+            margin = " " * indent
+            lines = [f"{margin}{line}".rstrip(" ") for line in joined.split("\n")]
+            print("\n".join(lines))
+            return
+        text = self._text(parts, visible)
+        if wrap and indent:
+            from rich.padding import Padding
+
+            self._console.print(Padding(text, (0, 0, 0, indent)))
+        else:
+            text.pad_left(indent)
+            self._console.print(text, soft_wrap=not wrap)
+
+    def _text(self, parts: Sequence[Part], safe: Any) -> Text:
+        from rich.text import Text
+
+        pairs = [_pair(part) for part in parts]
+        return Text.assemble(*((visible(text), style) for text, style in pairs))
+
+    @cached_property
+    def _console(self) -> Console:
+        try:
+            from rich.console import Console
+        except ImportError as error:
+            from . import INSTALL
+
+            raise MissingExtra("cli", INSTALL) from error
+        return Console(markup=False, emoji=False, highlight=False)
+
+
+def _pair(part: Part) -> tuple[str, str]:
+    return (part, "") if isinstance(part, str) else part
+
+
+def shown_size(size_bytes: int) -> str:
+    """Return a size with its unit: ``812 B``, ``14.1 kB``, ``3.0 MB``."""
+    size, unit = float(size_bytes), "B"
+    for larger in ("kB", "MB", "GB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def short_path(path: str) -> str:
+    """Return *path* with the home folder as ``~``."""
+    home = str(Path.home())
+    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
