@@ -1,0 +1,194 @@
+"""
+The folder of the logs: what its names say, and the headers in listing order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from attrs import field, frozen
+from sortedcontainers import SortedDict
+
+from eventlog.errors import CorruptLog, EventLogError, StoreUnavailable
+from eventlog.model import Fault, HeadKey, SessionHeader
+from eventlog.snapshot import ScanMeter
+
+from .layout import HeaderFacts, read_header
+from .medium import LogFile, refusal
+from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of
+
+__all__ = ["Catalogue", "Listing", "fault_of", "list_folder"]
+
+
+@frozen
+class Listing:
+    """
+    The names in the folder.
+
+    Attributes:
+        logs: Stem → entry of every log that no tombstone hides, links and folders left out.
+
+        tombstones: Stems of deleted sessions.
+
+        strays: What is no part of the store, as faults, by path. Names that begin with a
+            dot are none, as file managers leave them.
+    """
+
+    logs: dict[str, os.DirEntry[str]] = field(factory=dict)
+    tombstones: set[str] = field(factory=set)
+    strays: list[Fault] = field(factory=list)
+
+
+def list_folder(root: str, meter: ScanMeter) -> Listing:
+    """
+    Read the names in *root*. Null case: a folder that is not there is empty.
+
+    Cost: its names.
+
+    Raises:
+        StoreUnavailable: It cannot be read, or is no folder.
+    """
+    listing = Listing()
+    try:
+        with os.scandir(root) as entries:
+            for entry in entries:
+                meter.names += 1
+                if not entry.name.startswith("."):
+                    _place(listing, entry)
+    except FileNotFoundError:
+        return listing
+    except OSError as error:
+        raise refusal(error, root) from error
+    for stem in listing.tombstones:
+        listing.logs.pop(stem, None)
+    listing.strays.sort(key=lambda fault: fault.path or "")
+    return listing
+
+
+def _place(listing: Listing, entry: os.DirEntry[str]) -> None:
+    name = entry.name
+    if entry.is_symlink():
+        listing.strays.append(_stray(entry, "symlink", "links are not followed"))
+    elif entry.is_dir(follow_symlinks=False):
+        if os.access(entry.path, os.R_OK | os.X_OK):
+            listing.strays.append(_stray(entry, "directory", "a log is a file in the folder"))
+        else:
+            listing.strays.append(_stray(entry, "denied", f"permission denied: {entry.path}"))
+    elif not entry.is_file(follow_symlinks=False):
+        listing.strays.append(_stray(entry, "special", "is no regular file"))
+    elif name.endswith(LOG_SUFFIX):
+        listing.logs[name[: -len(LOG_SUFFIX)]] = entry
+    elif name.endswith(TOMBSTONE_SUFFIX):
+        listing.tombstones.add(name[: -len(TOMBSTONE_SUFFIX)])
+    elif not name.endswith(TORN_SUFFIX):
+        listing.strays.append(_stray(entry, "stray", "is no part of the store"))
+
+
+def _stray(entry: os.DirEntry[str], kind: str, detail: str) -> Fault:
+    is_log = entry.name.endswith(LOG_SUFFIX)
+    session_id = id_of(entry.name[: -len(LOG_SUFFIX)]) if is_log else None
+    return Fault(session_id, entry.path, kind, detail)
+
+
+def fault_of(error: EventLogError | OSError, stem: str, path: str) -> Fault:
+    """Return the fault that *error* is, raised for the log *stem* at *path*."""
+    session_id = id_of(stem)
+    if isinstance(error, CorruptLog):
+        return Fault(session_id, path, error.kind, error.detail or str(error))
+    if isinstance(error, PermissionError):
+        return Fault(session_id, path, "denied", f"permission denied: {path}")
+    if isinstance(error, StoreUnavailable):
+        return Fault(session_id, path, "unavailable", error.detail)
+    return Fault(session_id, path, "unavailable", str(error))
+
+
+class Catalogue:
+    """
+    The headers of a folder in the order of listings, remembered by name and inode.
+
+    Not thread-safe: the owner locks.
+    """
+
+    def __init__(self, root: str, meter: ScanMeter) -> None:
+        self._root = root
+        self._meter = meter
+        self._facts: dict[str, HeaderFacts] = {}
+        self._newest: SortedDict[tuple[int, str], str] = SortedDict()
+        self._children: dict[str, SortedDict[tuple[int, str], str]] = {}
+
+    def facts(self, stem: str) -> HeaderFacts | None:
+        """Return the remembered first line of a log, None where there is none."""
+        return self._facts.get(stem)
+
+    def refresh(self) -> tuple[Listing, list[Fault]]:
+        """
+        Bring the headers up to date with the folder.
+
+        Returns:
+            The folder's names, and what could not be read, by path.
+
+        Cost: the folder's names, and one record for each log not seen before.
+
+        Raises:
+            StoreUnavailable: The folder cannot be read.
+        """
+        listing = list_folder(self._root, self._meter)
+        faults: list[Fault] = []
+        for stem in self._facts.keys() - listing.logs.keys():
+            self.drop(stem)
+        for stem, entry in listing.logs.items():
+            known = self._facts.get(stem)
+            if known is None or known.inode != entry.inode():
+                fault = self.read(stem, entry.path)
+                if fault is not None:
+                    faults.append(fault)
+        faults += listing.strays
+        faults.sort(key=lambda fault: fault.path or "")
+        return listing, faults
+
+    def read(self, stem: str, path: str) -> Fault | None:
+        """Read one header anew. Returns what is wrong with it; None also where it is gone."""
+        self.drop(stem)
+        try:
+            with LogFile(path, id_of(stem), self._meter) as file:
+                self.put(stem, read_header(file, file.status()))
+        except FileNotFoundError:
+            return None
+        except (EventLogError, OSError) as error:
+            return fault_of(error, stem, path)
+        return None
+
+    def put(self, stem: str, facts: HeaderFacts) -> None:
+        """Remember the first line of a log."""
+        known = self._facts.get(stem)
+        if known is facts:
+            return
+        if known is not None:
+            self.drop(stem)
+        self._facts[stem] = facts
+        for order in self._orders(facts.header):
+            order[HeadKey.from_header(facts.header).sort_key] = stem
+
+    def drop(self, stem: str) -> None:
+        """Forget a log. Null case: it is not known."""
+        facts = self._facts.pop(stem, None)
+        if facts is not None:
+            for order in self._orders(facts.header):
+                order.pop(HeadKey.from_header(facts.header).sort_key, None)
+
+    def walk(self, after: HeadKey | None, parent_id: str | None) -> Iterator[str]:
+        """Yield the stems behind *after* in listing order; only the children of a parent given."""
+        order = self._newest if parent_id is None else self._children.get(parent_id)
+        if order is None:
+            return
+        # Looked up anew at each step, since the one who walks may put and drop.
+        key = None if after is None else after.sort_key
+        while (key := next(order.irange(key, None, (False, True)), None)) is not None:
+            yield order[key]
+
+    def _orders(self, header: SessionHeader) -> list[SortedDict[tuple[int, str], str]]:
+        orders = [self._newest]
+        if header.parent_session is not None:
+            orders.append(self._children.setdefault(header.parent_session, SortedDict()))
+        return orders

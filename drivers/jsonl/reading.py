@@ -1,0 +1,260 @@
+"""
+Reading a log: a seq is found by interpolation, a window is proven, a fold streams.
+
+The line of a seq is searched between two offsets whose seqs are known: the guess is where
+the seq would be if all lines between were of one length; the next whole line there tells
+how far off it was. Where a guess does not halve the stretch, the next one does, so that
+no mixture of lengths costs more than twice the probes of bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from eventlog.errors import CorruptLog, InvalidSurface, ValueRejected
+from eventlog.model import Event
+
+from .envelope import START_BYTES, events_of, first_seq, plain_seq, skeletons_of, start_seq
+from .layout import LINE_BYTES_MAX, Layout
+from .medium import LogFile
+
+__all__ = ["Scan", "check_start", "read_window"]
+
+# A stretch this short is read at once instead of probed further.
+STRETCH_BYTES: Final = 8 * 1024
+# So many lines before the wanted one are skipped rather than searched.
+SKIPPED_LINES: Final = 12
+PROBE_BYTES: Final = 2048
+CHUNK_BYTES_MAX: Final = 1 << 20
+SCAN_BYTES: Final = 1 << 18
+
+
+def read_window(file: LogFile, layout: Layout, start: int, stop: int) -> list[Event]:
+    """
+    Return exactly the events of ``[start, stop)``, not empty.
+
+    They have the seqs that were asked for, one after the other, and each was parsed. Lines
+    before them are only skipped, damaged ones too.
+
+    Cost: the events returned, and O(log n) probes.
+
+    Raises:
+        CorruptLog: One of them is missing, out of place or malformed, or the log does not
+            start at seq 0.
+    """
+    check_start(file, layout)
+    offset, skipped = _locate(file, layout, max(start - 1, 0))
+    mean = (layout.end - layout.facts.stop) // max(layout.length, 1)
+    size = (stop - start + skipped) * (mean + mean // 4) + START_BYTES
+    events: list[Event] = []
+    damage: CorruptLog | None = None
+    for position, line in _read_lines(file, offset, layout.end, size):
+        if not events:
+            seq = plain_seq(line)
+            if seq is not None and seq < start:
+                file.meter.probes += 1
+                damage = None
+                continue
+        expected = start + len(events)
+        try:
+            found = events_of(line)
+        except (ValueRejected, InvalidSurface) as error:
+            damage = damage or _malformed(file, position, expected, error)
+            if events:
+                raise damage from None
+            continue
+        file.meter.records += len(found)
+        first, last = found[0].seq, found[-1].seq
+        if not events and last < start:
+            damage = None
+            continue
+        if first != expected and (events or first > start):
+            raise damage or _out_of_place(file, position, expected, first)
+        events += [event for event in found if start <= event.seq < stop]
+        if last >= stop - 1:
+            return events
+    raise damage or file.corrupt(
+        "truncated", seq=start + len(events), detail="the log ends before it"
+    )
+
+
+class Scan:
+    """
+    The events of a log in order for folding, most of them without their data.
+
+    Each call reads on where the one before ended.
+
+    Cost: one pass over the bytes from the first seq asked for, 256 KiB at a time.
+    """
+
+    def __init__(self, file: LogFile, layout: Layout) -> None:
+        self._file = file
+        self._layout = layout
+        self._next = -1
+        self._events: Iterator[Event] = iter(())
+
+    def __call__(self, start: int, stop: int) -> Iterator[Event]:
+        """
+        Yield the events of ``[start, stop)``.
+
+        Raises:
+            CorruptLog: One of them is missing, out of place or malformed, or the log does
+                not start at seq 0.
+        """
+        if start != self._next:
+            self._events = self._from(start)
+        self._next = stop
+        count = 0
+        for event in islice(self._events, stop - start):
+            yield event
+            count += 1
+        if count < stop - start:
+            raise self._file.corrupt("truncated", seq=start + count, detail="the log ends here")
+
+    def _from(self, start: int) -> Iterator[Event]:
+        file, layout = self._file, self._layout
+        check_start(file, layout)
+        offset, _ = _locate(file, layout, max(start - 1, 0))
+        expected = start
+        damage: CorruptLog | None = None
+        for position, line in _read_lines(file, offset, layout.end, SCAN_BYTES):
+            try:
+                found = skeletons_of(line)
+            except (ValueRejected, InvalidSurface) as error:
+                damage = damage or _malformed(file, position, expected, error)
+                if expected > start:
+                    raise damage from None
+                continue
+            file.meter.records += len(found)
+            for event in found:
+                if event.seq != expected:
+                    if expected == start and event.seq < start:
+                        damage = None
+                        continue
+                    raise damage or _out_of_place(file, position, expected, event.seq)
+                expected += 1
+                yield event
+        if damage is not None:
+            raise damage
+
+
+def check_start(file: LogFile, layout: Layout) -> None:
+    """
+    Refuse a log whose first event is another than 0: what came before was lost.
+
+    Raises:
+        CorruptLog: It is.
+    """
+    if layout.start:
+        raise _out_of_place(file, layout.facts.stop, 0, layout.start)
+
+
+def _malformed(file: LogFile, offset: int, seq: int, error: Exception) -> CorruptLog:
+    return file.corrupt("malformed", offset=offset, seq=seq, detail=str(error))
+
+
+def _out_of_place(file: LogFile, offset: int, expected: int, found: int) -> CorruptLog:
+    which = "first seq expected" if expected == 0 else "expected seq"
+    return file.corrupt(
+        "seq", offset=offset, seq=found, detail=f"{which} {expected}, found {found}"
+    )
+
+
+def _locate(file: LogFile, layout: Layout, target: int) -> tuple[int, int]:
+    """
+    Return the offset of a line whose first seq is at most *target*, close before the last
+    such, and about how many lines it is before it.
+
+    Damaged lines are passed over.
+    """
+    low, low_seq = layout.facts.stop, 0
+    high, high_seq = layout.last_offset, layout.last_seq
+    if target >= high_seq:
+        return high, 0
+    halve = False
+    # Every readable line from *high* on has a first seq greater than *target*.
+    while high - low > STRETCH_BYTES:
+        span, seqs, ahead = high - low, high_seq - low_seq, target - low_seq
+        if ahead <= SKIPPED_LINES and ahead * span <= seqs * STRETCH_BYTES:
+            break
+        # A little before the place where it should be: lines are read forwards.
+        guess = low + span // 2 if halve else low + span * max(ahead - 3, 0) // seqs
+        guess = min(max(guess, low + 1), high - 1)
+        found = _probe(file, guess, high, layout.end)
+        if found is None:
+            high = guess
+        elif found[1] <= target:
+            low, low_seq = found
+        else:
+            high, high_seq = guess, found[1]
+        halve = 2 * (high - low) > span
+    return low, target - low_seq
+
+
+def _probe(file: LogFile, guess: int, high: int, end: int) -> tuple[int, int] | None:
+    """
+    Return offset and first seq of the first readable line that starts in ``[guess, high)``.
+
+    Null case: None where none does.
+    """
+    size = PROBE_BYTES
+    position = guess - 1
+    while True:
+        block = file.pread(min(size, end - position), position)
+        file.meter.probes += 1
+        found = block.find(b"\n") + 1
+        if found:
+            break
+        position += len(block)
+        if not block or position >= high:
+            return None
+        size = min(2 * size, CHUNK_BYTES_MAX)
+    offset = position + found
+    if offset >= high:
+        return None
+    start = block[found : found + START_BYTES]
+    if len(start) < START_BYTES and b"\n" not in start:
+        start = file.pread(START_BYTES, offset)
+    seq = start_seq(start)
+    if seq is not None:
+        return offset, seq
+    for place, line in _read_lines(file, offset, end, PROBE_BYTES):
+        if place >= high:
+            break
+        seq = first_seq(line)
+        if seq is not None:
+            return place, seq
+    return None
+
+
+def _read_lines(file: LogFile, offset: int, end: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """
+    Yield offset and bytes of each line from *offset* to *end*, which are bounds of lines.
+
+    Args:
+        size: Bytes to read at first; later reads are larger, up to 1 MiB and the rest of a
+            line that is longer.
+
+    Raises:
+        CorruptLog: A line is longer than any that is written.
+    """
+    position = offset
+    rest = b""
+    while offset < end:
+        block = file.pread(min(size, end - offset), offset)
+        if not block:
+            raise file.corrupt("truncated", offset=position, detail="shrank while it was read")
+        offset += len(block)
+        if rest:
+            block = rest + block
+        begin = 0
+        while stop := block.find(b"\n", begin) + 1:
+            yield position + begin, block[begin:stop]
+            begin = stop
+        position += begin
+        rest = block[begin:]
+        if len(rest) > LINE_BYTES_MAX:
+            raise file.corrupt("malformed", offset=position, detail="the line is too long")
+        size = max(min(2 * size, CHUNK_BYTES_MAX), min(len(rest), 32 * CHUNK_BYTES_MAX))
