@@ -26,6 +26,8 @@ COMMANDS: Final = {
     "show": "conversation",
     "read": "browsing",
     "surface": "browsing",
+    "trace": "tracing",
+    "lineage": "tracing",
     "copy": "copying",
     "import": "importing",
     "demo": "demo",
