@@ -22,7 +22,14 @@ from eventlog.model import FORMAT_VERSION, Batch, Event, SessionHeader
 from eventlog.surface import Step, plan_batch
 from eventlog.tables import FoldTables
 
-__all__ = ["Admission", "WritableLog", "admit", "checked_batch", "first_difference"]
+__all__ = [
+    "Admission",
+    "ReadableLog",
+    "WritableLog",
+    "admit",
+    "checked_batch",
+    "first_difference",
+]
 
 RETRY_CHUNK_EVENTS = 256
 
@@ -53,8 +60,8 @@ class Admission:
         return self.start + len(self.events)
 
 
-class WritableLog(Protocol):
-    """One session's log, held by one writer."""
+class ReadableLog(Protocol):
+    """One session's log, as far as judging a batch needs it."""
 
     @property
     def header(self) -> SessionHeader | None:
@@ -74,6 +81,10 @@ class WritableLog(Protocol):
 
     def read(self, start: int, stop: int) -> list[Event]:
         """Return the stored events of ``[start, stop)``, which is within the log."""
+
+
+class WritableLog(ReadableLog, Protocol):
+    """One session's log, held by one writer."""
 
     def write(self, admission: Admission) -> None:
         """
@@ -106,7 +117,7 @@ def checked_batch(header: object, events: object) -> Batch:
     return Batch(header, held)
 
 
-def admit(log: WritableLog, batch: Batch) -> Admission:
+def admit(log: ReadableLog, batch: Batch) -> Admission:
     """
     Judge *batch* against the stored log; nothing is written.
 
@@ -170,7 +181,7 @@ _HEADER_FIELDS = (
 )
 
 
-def _check_repeated(log: WritableLog, batch: Batch, length: int) -> None:
+def _check_repeated(log: ReadableLog, batch: Batch, length: int) -> None:
     """Compare what the batch repeats with what is stored, a bounded number at a time."""
     first = batch.events[0].seq
     stop = min(length, first + len(batch.events))

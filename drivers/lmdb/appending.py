@@ -1,0 +1,191 @@
+"""
+Appending: batches of many threads are judged and stored in one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+import lmdb
+
+from eventlog.admission import Admission, ReadableLog, WritableLog, admit
+from eventlog.errors import EventLogError
+from eventlog.model import Batch, Event, SessionHeader
+from eventlog.tables import FoldTables, MemoryTables
+
+from .group import Request
+from .handle import Databases
+from .logs import Feed, Log, corrupt_if_damaged
+from .sharing import SharedEnvironment
+
+__all__ = ["Appender"]
+
+Outcome = int | EventLogError
+
+
+class Appender:
+    """
+    Stores batches, together with those of other threads.
+
+    Args:
+        environment: Where to.
+
+        wait_s: How long to wait for another process.
+    """
+
+    def __init__(self, environment: SharedEnvironment, *, wait_s: float) -> None:
+        self._environment = environment
+        self._wait_s = wait_s
+
+    def append(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """
+        Store each batch or refuse it, in the order given, all in one commit.
+
+        Returns:
+            For each the next free seq, or why it was refused.
+
+        Raises:
+            EventLogError: The medium failed, and nothing was stored.
+        """
+        if any(batch.events for batch in batches):
+            # A refused batch must not leave an empty store behind.
+            if self._environment.is_there() or _any_is_new(batches):
+                request = Request(batches)
+                self._environment.group.submit(request, self._commit)
+                return request.results
+            return [_outcome(judged(_Absent(), batch)) for batch in batches]
+        with self._environment.reading() as reading:
+            if reading.databases is None:
+                return [_outcome(judged(_Absent(), batch)) for batch in batches]
+            return [_judged_in(reading.transaction, reading.databases, batch) for batch in batches]
+
+    @contextmanager
+    def held(self, session_id: str) -> Iterator[WritableLog]:
+        """
+        Hold one session against every other writer. What is written is stored at the end.
+
+        Raises:
+            StoreBusy: Another one has been writing for too long.
+        """
+        admissions: list[Admission] = []
+        with self._environment.writer(wait_s=self._wait_s):
+            with self._environment.reading() as reading:
+                if reading.databases is None:
+                    log: ReadableLog = _Absent()
+                else:
+                    log = Log(reading.transaction, reading.databases, session_id)
+                yield _Held(log, admissions)
+
+            def store(transaction: lmdb.Transaction[bytes], databases: Databases) -> None:
+                feed = Feed(transaction, databases)
+                for admission in admissions:
+                    Log(transaction, databases, session_id).write(admission, feed)
+
+            if admissions:
+                self._environment.transact(store)
+
+    def _commit(self, leader: Request) -> None:
+        group = self._environment.group
+        taken = [leader]
+        try:
+            waited_s = monotonic() - leader.asked_at
+            with self._environment.writer(wait_s=self._wait_s - waited_s):
+                taken = group.take(leader)
+                try:
+                    self._store(taken)
+                except Exception:
+                    if len(taken) == 1:
+                        raise
+                    # One of them was too much for the medium. The others may not be.
+                    group.put_back(taken[1:])
+                    taken = [leader]
+                    self._store(taken)
+        except BaseException:
+            group.put_back(taken[1:])
+            raise
+        group.finish(taken)
+
+    def _store(self, requests: Sequence[Request]) -> None:
+        def store(
+            transaction: lmdb.Transaction[bytes], databases: Databases
+        ) -> list[list[Outcome]]:
+            feed = Feed(transaction, databases)
+            return [
+                [_stored(transaction, databases, feed, batch) for batch in request.batches]
+                for request in requests
+            ]
+
+        outcomes = self._environment.transact(store)
+        for request, results in zip(requests, outcomes, strict=True):
+            request.results = results
+
+
+def _stored(
+    transaction: lmdb.Transaction[bytes], databases: Databases, feed: Feed, batch: Batch
+) -> Outcome:
+    # Judged before anything is put, so that a refused batch leaves the others alone.
+    try:
+        log = Log(transaction, databases, batch.header.id)
+    except EventLogError as error:
+        return error
+    admission = judged(log, batch)
+    if isinstance(admission, Admission) and admission.events:
+        log.write(admission, feed)
+    return _outcome(admission)
+
+
+def _judged_in(transaction: lmdb.Transaction[bytes], databases: Databases, batch: Batch) -> Outcome:
+    try:
+        return _outcome(judged(Log(transaction, databases, batch.header.id), batch))
+    except EventLogError as error:
+        return error
+
+
+def judged(log: ReadableLog, batch: Batch) -> Admission | EventLogError:
+    """Return what *batch* adds to *log*, or why it is refused."""
+    try:
+        with corrupt_if_damaged(batch.header.id, "row"):
+            return admit(log, batch)
+    except EventLogError as error:
+        return error
+
+
+def _outcome(admission: Admission | EventLogError) -> Outcome:
+    return admission.length if isinstance(admission, Admission) else admission
+
+
+def _any_is_new(batches: Sequence[Batch]) -> bool:
+    """Tell whether an empty store would take any of *batches*."""
+    return any(
+        isinstance(admission, Admission) and admission.events
+        for admission in (judged(_Absent(), batch) for batch in batches)
+    )
+
+
+class _Absent:
+    """A session of a store where nothing is."""
+
+    header: SessionHeader | None = None
+    length = 0
+    deleted = False
+
+    @property
+    def tables(self) -> FoldTables:
+        return MemoryTables()
+
+    def read(self, start: int, stop: int) -> list[Event]:
+        return []
+
+
+class _Held:
+    """A log that is read at once and written later."""
+
+    def __init__(self, log: ReadableLog, admissions: list[Admission]) -> None:
+        self.header = log.header
+        self.length = log.length
+        self.deleted = log.deleted
+        self.tables = log.tables
+        self.read = log.read
+        self.write = admissions.append

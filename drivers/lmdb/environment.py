@@ -1,0 +1,367 @@
+"""
+An LMDB environment with its reads, its writer, and its growth.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock, get_ident
+from time import monotonic
+from types import TracebackType
+from typing import Self, TypeVar
+
+import lmdb
+
+from eventlog.errors import StoreBusy, StoreClosed, StoreFull, StoreUnavailable
+
+from .failures import translated
+from .gate import ReadGate
+from .handle import Databases, Handle, Settings, is_there, lay_out, open_handle
+from .writer_lock import WriterLock
+
+__all__ = ["Environment", "Reading"]
+
+T = TypeVar("T")
+FORK_WAIT_S = 5.0
+
+
+class Environment:
+    """
+    The files at one path.
+
+    LMDB forbids to open them twice in a process; :mod:`~.sharing` gives every store the
+    same object. They are opened when something is there to read, or at the first write.
+
+    Locks are taken in this order: the writer's in the process, the writer's over
+    processes, the map's, the gate. A transaction lives under the map's lock or inside
+    the gate, so whoever holds the one and has closed the other may abort, unmap and fork.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.path = settings.path
+        self._settings = settings
+        self._map_bytes = settings.map_bytes
+        self._closed = False
+        self._handle: Handle | None = None
+        self._begin_process()
+
+    def _begin_process(self) -> None:
+        self._pid = os.getpid()
+        self._gate = ReadGate()
+        self._map_lock = Lock()
+        self._map_owner: int | None = None
+        self._thread_lock = Lock()
+        self._writer_lock = WriterLock(self.path)
+
+    # Reads
+
+    def reading(self) -> Reading:
+        """Return a context manager: a read transaction that sees the latest commit."""
+        return Reading(self)
+
+    def is_there(self) -> bool:
+        """Tell whether anything was ever stored, without opening it."""
+        return self._handle is not None or is_there(self.path)
+
+    @property
+    def reads_are_seen(self) -> bool:
+        """Whether writers of other processes know of the reads of this one."""
+        return self._handle is None or self._handle.locked
+
+    # Writes
+
+    @contextmanager
+    def writer(self, *, wait_s: float) -> Iterator[None]:
+        """
+        Keep other threads and processes from writing.
+
+        Raises:
+            StoreBusy: Another one has been writing for *wait_s*.
+
+            StoreReadOnly: The medium refuses to be written to.
+        """
+        self._check_process()
+        thread_lock, process_lock = self._thread_lock, self._writer_lock
+        until = monotonic() + wait_s
+        if not thread_lock.acquire(timeout=max(wait_s, 0)):
+            raise StoreBusy(f"pid {self._pid}", wait_s)
+        try:
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            process_lock.acquire(wait_s=until - monotonic())
+            yield
+        except OSError as error:
+            raise translated(error, self.path, writing=True) from error
+        finally:
+            process_lock.release()
+            thread_lock.release()
+
+    def transact(self, body: Callable[[lmdb.Transaction[bytes], Databases], T]) -> T:
+        """
+        Run *body* in a write transaction and commit it durably. Within :meth:`writer`.
+
+        Where the map is full, what *body* did is undone, the map grows, and *body* runs
+        again.
+
+        Raises:
+            StoreFull: The medium, or the address space allowed, has no room.
+
+            StoreReadOnly: The medium refuses to be written to.
+
+            StoreUnavailable: It fails. Nothing was stored.
+        """
+        while True:
+            with self._map_lock:
+                self._map_owner = get_ident()
+                try:
+                    transaction, databases = self._begin_writing()
+                    try:
+                        result = body(transaction, databases)
+                        # Also where nothing was put: a commit waits for no read, an
+                        # abort does.
+                        transaction.commit()
+                        return result
+                    except BaseException:
+                        self._abort(transaction)
+                        raise
+                except lmdb.MapFullError:
+                    self._grow()
+                except lmdb.MapResizedError:
+                    self._reopen(2 * self._map_bytes)
+                except (lmdb.Error, OSError) as error:
+                    # After a failed write or sync, what is in memory is not to be trusted.
+                    with self._gate.closed():
+                        self._discard_handle()
+                    raise translated(error, self.path, writing=True) from error
+                finally:
+                    self._map_owner = None
+
+    def _begin_writing(self) -> tuple[lmdb.Transaction[bytes], Databases]:
+        handle = self._handle
+        if handle is None or not handle.writable or handle.databases is None:
+            self._check_open()
+            with self._gate.closed():
+                self._discard_handle()
+                self._handle = handle = self._opened(writing=True)
+                if handle.databases is None:
+                    self._handle = handle = lay_out(handle)
+        assert handle.databases is not None
+        return handle.env.begin(write=True), handle.databases
+
+    def _abort(self, transaction: lmdb.Transaction[bytes]) -> None:
+        if os.getpid() == self._pid:
+            with self._gate.closed(), suppress(lmdb.Error):
+                transaction.abort()
+
+    # Size
+
+    def _grow(self) -> None:
+        """
+        Make the map larger.
+
+        Raises:
+            StoreFull: It may not grow, or the process has no address space left.
+        """
+        size = self._map_bytes
+        limit = self._settings.map_bytes_max
+        for wanted in (2 * size, size + size // 2, size + size // 4):
+            self._reopen(wanted if limit is None else min(wanted, limit))
+            if self._map_bytes > size:
+                return
+        raise StoreFull(self.path)
+
+    def follow_growth(self, seen: Handle) -> None:
+        """Make room for what another process wrote, unless a thread has since *seen*."""
+        with self._map_lock:
+            if self._handle is seen:
+                self._reopen(2 * self._map_bytes)
+
+    def _reopen(self, map_bytes: int) -> None:
+        writing = self._handle is not None and self._handle.writable
+        with self._gate.closed():
+            self._discard_handle()
+            self._map_bytes = map_bytes
+            self._handle = self._opened(writing=writing)
+
+    # Opening and closing
+
+    def look_again(self, seen: Handle | None) -> bool:
+        """
+        Open what is stored, unless another thread has since *seen*.
+
+        Returns:
+            Whether there is anything.
+
+        Raises:
+            StoreUnavailable: It cannot be opened.
+        """
+        self._check_open()
+        with self._map_lock, self._gate.closed():
+            if self._handle is not seen:
+                return self._handle is not None
+            self._discard_handle()
+            if is_there(self.path):
+                self._handle = self._opened(writing=False)
+            return self._handle is not None
+
+    def close(self) -> None:
+        """Close the files, after the transactions that run."""
+        with self._map_lock, self._gate.closed():
+            self._closed = True
+            self._discard_handle()
+        self._writer_lock.close()
+
+    def _opened(self, *, writing: bool) -> Handle:
+        try:
+            handle = open_handle(self._settings, map_bytes=self._map_bytes, writing=writing)
+        except lmdb.MapFullError:
+            raise
+        except (lmdb.Error, OSError) as error:
+            raise translated(error, self.path, writing=writing) from error
+        self._map_bytes = handle.map_bytes
+        return handle
+
+    def _discard_handle(self) -> None:
+        if self._handle is not None:
+            self._handle.env.close()
+            self._handle = None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(self.path)
+
+    # Forks
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreUnavailable(self.path, "the process was forked without Python's knowledge")
+
+    def before_fork(self) -> None:
+        """Wait for the transactions that run, so that the child has none half done."""
+        # A fork inside a transaction, by the thread that runs it, would wait for itself.
+        wait_s = 0.0 if self._map_owner == get_ident() else FORK_WAIT_S
+        self._is_held = self._map_lock.acquire(timeout=wait_s)
+        self._is_quiet = self._gate.close(wait_s=wait_s) and self._is_held
+
+    def after_fork_in_parent(self) -> None:
+        """Go on as before."""
+        self._gate.open()
+        if self._is_held:
+            self._map_lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """
+        Let go of what is the parent's; the next use opens the files anew.
+
+        Closing touches nothing that is shared with the parent, as long as no transaction
+        is open. Otherwise the parent's handle stays, and each use of the store in the
+        child is :class:`~eventlog.errors.StoreUnavailable`, since LMDB has it open.
+        """
+        handle, self._handle = self._handle, None
+        self._writer_lock.close()
+        if handle is not None and self._is_quiet:
+            handle.env.close()
+        elif handle is not None:
+            _keep_for_ever(handle)
+        self._begin_process()
+
+
+class Reading:
+    """
+    A read transaction, as a context manager for one method call.
+
+    Attributes:
+        databases: The databases, None where nothing was ever stored.
+
+        transaction: Sees the latest commit; there unless *databases* is None.
+
+        store: Which store this is; empty where nothing was ever stored.
+
+    Raises:
+        StoreUnavailable: The files cannot be read.
+
+        StoreBusy: Too many reads run, over all processes.
+    """
+
+    __slots__ = ("__weakref__", "_environment", "databases", "store", "transaction")
+
+    transaction: lmdb.Transaction[bytes]
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.databases: Databases | None = None
+        self.store = b""
+
+    def __enter__(self) -> Self:
+        environment = self._environment
+        environment._check_process()
+        gate = environment._gate
+        try:
+            looked = False
+            while True:
+                gate.enter(self)
+                handle = environment._handle
+                if handle is None or (not looked and handle.may_be_outdated):
+                    gate.leave(self)
+                    if not environment.look_again(handle):
+                        return self
+                    looked = True
+                    continue
+                if handle.databases is None:
+                    gate.leave(self)
+                    return self
+                try:
+                    self.transaction = _begin(handle)
+                except lmdb.MapResizedError:
+                    gate.leave(self)
+                    environment.follow_growth(handle)
+                    continue
+                self.store = handle.store
+                self.databases = handle.databases
+                return self
+        except BaseException as error:
+            self._leave()
+            if isinstance(error, lmdb.Error):
+                raise translated(error, environment.path, writing=False) from error
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave()
+        if isinstance(error, lmdb.Error):
+            raise translated(error, self._environment.path, writing=False) from error
+
+    def _leave(self) -> None:
+        try:
+            if self.databases is not None:
+                self.databases = None
+                self.transaction.abort()
+                # A reader's slot is given back with the object; frames of a traceback
+                # may keep this one.
+                del self.transaction
+        finally:
+            self._environment._gate.leave(self)
+
+
+def _begin(handle: Handle) -> lmdb.Transaction[bytes]:
+    try:
+        return handle.env.begin()
+    except lmdb.ReadersFullError:
+        # Killed processes leave their slots behind.
+        handle.env.reader_check()
+    try:
+        return handle.env.begin()
+    except lmdb.ReadersFullError as error:
+        raise StoreBusy(None, 0.0) from error
+
+
+def _keep_for_ever(handle: Handle) -> None:
+    """Keep a handle from being closed, at the end of the process too."""
+    import ctypes  # only a fork in the middle of a transaction comes here
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle.env))

@@ -1,0 +1,249 @@
+"""
+Opening the files of an environment.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Final
+
+import lmdb
+from attrs import evolve, frozen
+
+from eventlog.errors import StoreUnavailable, UnsupportedFormat
+
+from .layout import DATABASES, LAYOUT
+
+__all__ = [
+    "MAP_BYTES",
+    "Databases",
+    "Handle",
+    "Settings",
+    "has_lock_file",
+    "is_there",
+    "lay_out",
+    "open_handle",
+]
+
+# Address space, not disk or memory: the file is as long as its data. On Windows it is
+# as long as the map.
+MAP_BYTES: Final = 2**40 if os.name == "posix" else 2**28
+MAP_BYTES_LEAST: Final = 2**16
+DATA_FILE: Final = "data.mdb"
+LOCK_FILE: Final = "lock.mdb"
+# Two meta pages of 4 KiB or more. A file that is being created is shorter for a moment.
+DATA_BYTES_LEAST: Final = 8192
+CREATION_WAIT_S: Final = 1.0
+
+
+@frozen
+class Settings:
+    """
+    How an environment is opened.
+
+    Attributes:
+        path: Its folder, symbolic links resolved.
+
+        map_bytes: The address space to reserve at first.
+
+        map_bytes_max: The address space to grow to at most; None is without bound.
+
+        readers_max: How many reads may run at once, over all processes. Those who
+            create the environment decide.
+    """
+
+    path: str
+    map_bytes: int
+    map_bytes_max: int | None
+    readers_max: int
+
+
+@frozen
+class Databases:
+    """The named databases; see :mod:`~.layout`."""
+
+    about: lmdb._Database
+    sessions: lmdb._Database
+    newest: lmdb._Database
+    children: lmdb._Database
+    events: lmdb._Database
+    rows: lmdb._Database
+    feed: lmdb._Database
+    tombstones: lmdb._Database
+    remains: lmdb._Database
+
+
+@frozen
+class Handle:
+    """
+    An open environment.
+
+    Attributes:
+        env: LMDB's own.
+
+        databases: Its databases, None where nothing was ever stored.
+
+        writable: Whether it was opened for writing.
+
+        locked: Whether its reads are known to writers of other processes. Without, a
+            writer may reuse a page under a read.
+
+        map_bytes: The address space it has.
+
+        store: Which store this is: 16 random bytes, empty where nothing was ever stored.
+    """
+
+    env: lmdb.Environment
+    databases: Databases | None
+    writable: bool
+    locked: bool
+    map_bytes: int
+    store: bytes
+
+    @property
+    def may_be_outdated(self) -> bool:
+        """Whether another process may have made what this handle could not find."""
+        if self.databases is None:
+            return True
+        return not self.locked and has_lock_file(self.env.path())
+
+
+def has_lock_file(path: str) -> bool:
+    """Tell whether the environment has a lock file that this process can use."""
+    return os.access(os.path.join(path, LOCK_FILE), os.R_OK | os.W_OK)
+
+
+def is_there(path: str) -> bool:
+    """
+    Tell whether anything was ever stored at *path*. Nothing is opened or created.
+
+    Raises:
+        StoreUnavailable: That cannot be found out, or something else is there.
+    """
+    data = os.path.join(path, DATA_FILE)
+    until = monotonic() + CREATION_WAIT_S
+    while True:
+        try:
+            size = os.stat(data).st_size
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise StoreUnavailable(path, str(error)) from error
+        if size == 0:
+            return False
+        if size >= DATA_BYTES_LEAST or monotonic() > until:
+            return True
+        sleep(0.001)
+
+
+def open_handle(settings: Settings, *, map_bytes: int, writing: bool) -> Handle:
+    """
+    Open the environment, with less address space where the process may not have so much.
+
+    Args:
+        map_bytes: The address space to try first.
+
+        writing: Open for writing, and create what is missing. Otherwise nothing is
+            created or changed, and the environment must be there.
+
+    Raises:
+        StoreUnavailable: It cannot be opened, or is not one of ours.
+
+        UnsupportedFormat: It has another layout than this release knows.
+
+        lmdb.Error, OSError: The system refused, as on a read-only medium.
+    """
+    path = settings.path
+    if writing:
+        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+    locked = writing or has_lock_file(path)
+    while True:
+        env = _open_env(settings, map_bytes, writing, locked)
+        try:
+            # Readers of killed processes would keep old pages from being reused.
+            if locked:
+                env.reader_check()
+            databases, store = _open_databases(env, path)
+        except lmdb.MapResizedError:
+            # Another process wrote beyond this map between the two steps.
+            env.close()
+            map_bytes = max(2 * map_bytes, 2 * _data_bytes(path))
+            continue
+        except BaseException:
+            env.close()
+            raise
+        return Handle(env, databases, writing, locked, env.info()["map_size"], store)
+
+
+def _open_env(settings: Settings, map_bytes: int, writing: bool, locked: bool) -> lmdb.Environment:
+    size = max(map_bytes, MAP_BYTES_LEAST)
+    while True:
+        try:
+            return lmdb.Environment(
+                settings.path,
+                map_size=size,
+                readonly=not writing,
+                create=writing,
+                mode=0o600,
+                max_dbs=len(DATABASES),
+                max_readers=settings.readers_max,
+                max_spare_txns=0,  # a forked child would free the parent's reader slot
+                lock=locked,
+                lib_version=0,
+            )
+        except (lmdb.MemoryError, MemoryError) as error:
+            least = max(_data_bytes(settings.path), MAP_BYTES_LEAST)
+            if size <= least:
+                raise StoreUnavailable(settings.path, "not enough address space") from error
+            size = max(size // 2, least)
+        except (lmdb.InvalidError, lmdb.VersionMismatchError) as error:
+            raise StoreUnavailable(settings.path, f"is no LMDB environment: {error}") from error
+
+
+def _data_bytes(path: str) -> int:
+    try:
+        return os.stat(os.path.join(path, DATA_FILE)).st_size
+    except OSError:
+        return 0
+
+
+def _open_databases(env: lmdb.Environment, path: str) -> tuple[Databases | None, bytes]:
+    """Open the databases in *env*, all or, where nothing was ever stored, none."""
+    with env.begin() as transaction:
+        try:
+            about = env.open_db(b"about", txn=transaction, create=False)
+        except lmdb.NotFoundError:
+            if transaction.stat()["entries"]:
+                raise StoreUnavailable(path, "is an LMDB environment of something else") from None
+            return None, b""
+        except (lmdb.IncompatibleError, lmdb.DbsFullError) as error:
+            raise StoreUnavailable(path, "is an LMDB environment of something else") from error
+        layout = transaction.get(b"layout", db=about)
+        store = transaction.get(b"store", db=about)
+        if layout is None or store is None:
+            raise StoreUnavailable(path, "is an LMDB environment of something else")
+        if layout != LAYOUT:
+            raise UnsupportedFormat(layout.decode("latin-1"), [LAYOUT.decode()])
+        others = {
+            name: env.open_db(name.encode(), txn=transaction, create=False)
+            for name in DATABASES
+            if name != "about"
+        }
+        return Databases(about=about, **others), store
+
+
+def lay_out(handle: Handle) -> Handle:
+    """Make the databases in an empty environment, durably and all at once."""
+    store = os.urandom(16)
+    with handle.env.begin(write=True) as transaction:
+        databases = Databases(
+            **{
+                name: handle.env.open_db(name.encode(), txn=transaction, create=True)
+                for name in DATABASES
+            }
+        )
+        transaction.put(b"layout", LAYOUT, db=databases.about)
+        transaction.put(b"store", store, db=databases.about)
+    return evolve(handle, databases=databases, store=store)

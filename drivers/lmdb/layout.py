@@ -1,0 +1,277 @@
+"""
+The layout of an environment: its databases, keys and values, byte by byte.
+
+This text is the specification of layout 1. Integers in keys are big-endian, so that
+their order is that of the bytes; integers in values are little-endian. ``u64`` and
+``i64`` have 8 bytes. ``crc`` is the CRC-32 of all bytes before it, 4 bytes.
+
+========== ==================================== =======================================
+database   key                                  value
+========== ==================================== =======================================
+about      ``layout``                           ``1``
+about      ``store``                            16 random bytes: which store this is
+sessions   id                                   ordinal u64, length u64, last time i64,
+                                                feed position u64, header line, crc
+newest     (2⁵³−1 − created at) u64, id         –
+children   digest of the parent's id, 16 bytes, –
+           (2⁵³−1 − created at) u64, id
+events     ordinal u64, seq u64                 an event, see below
+rows       ordinal u64, ``n``, label u64        node u64
+rows       ordinal u64, ``r``, seq u64          label u64, shadowed nodes u64 …
+rows       ordinal u64, ``s``, shadowed u64     its replacer u64
+rows       ordinal u64, ``c``, source u64,      –
+           citing seq u64
+feed       position u64                         id
+tombstones id                                   feed position u64, deleted u8
+remains    ordinal u64                          –
+========== ==================================== =======================================
+
+- The *ordinal* is a session's identity: the feed position at its creation. Positions
+  only grow, so no two sessions ever share one, not even under the same id.
+- The *header line* is that of :mod:`eventlog.codec`.
+- *feed* holds the latest change of each session, deleted ones included. Its greatest
+  position never shrinks.
+- A tombstone with *deleted* 0 was forgotten; it only remembers the feed position.
+- *remains* names sessions that are deleted but whose events and rows are not all gone.
+- The digest is BLAKE2b-128. A parent's id of 255 bytes, a time and a child's id would
+  not fit into LMDB's keys of at most 511 bytes.
+
+An event is::
+
+    seq u64 | time i64 | sources u32 | type bytes u16 | flags u8
+    [ start u64 | end u64 ]     with flag 2, the bounds of a replacement
+    type | source u64 … | payload | crc
+
+Flags: 1 appends to the surface, 2 replaces, 4 has sources (perhaps none), 8 ignorable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import blake2b
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from eventlog.codec import decode_line, encode_line
+from eventlog.errors import EventLogError
+from eventlog.model import APPEND, Append, Event, Replace, SessionHeader, SurfaceOp
+from eventlog.values import TIME_MAX
+
+__all__ = [
+    "DATABASES",
+    "LAYOUT",
+    "Damaged",
+    "SessionRow",
+    "child_key",
+    "children_prefix",
+    "decode_events",
+    "encode_event",
+    "newest_key",
+    "place_in",
+]
+
+LAYOUT: Final = b"1"
+DATABASES: Final = (
+    "about",
+    "sessions",
+    "newest",
+    "children",
+    "events",
+    "rows",
+    "feed",
+    "tombstones",
+    "remains",
+)
+
+U64: Final = Struct(">Q")
+EVENT_KEY: Final = Struct(">QQ")
+TOMBSTONE: Final = Struct("<QB")
+
+_SESSION: Final = Struct("<QQqQ")
+_CRC: Final = Struct("<I")
+_EVENT: Final = Struct("<QqIHB")
+_BOUNDS: Final = Struct("<QQ")
+
+_APPENDS, _REPLACES, _HAS_SOURCES, _IGNORABLE = 1, 2, 4, 8
+_SPECIAL = _REPLACES | _HAS_SOURCES
+
+# The CRC-32 of any bytes followed by their own CRC-32: one call proves a whole value.
+_CRC_RESIDUE: Final = 0x2144DF1C
+
+
+class Damaged(Exception):
+    """
+    A value that is not what was written. The caller knows whose it is.
+
+    Attributes:
+        seq: The event concerned, None where it is none.
+
+        detail: What was seen.
+    """
+
+    def __init__(self, seq: int | None, detail: str) -> None:
+        super().__init__(seq, detail)
+        self.seq = seq
+        self.detail = detail
+
+
+class SessionRow:
+    """What the database *sessions* holds of one session."""
+
+    __slots__ = ("header", "last_time", "length", "ordinal", "position")
+
+    def __init__(
+        self, ordinal: int, length: int, last_time: int, position: int, header: SessionHeader
+    ) -> None:
+        self.ordinal = ordinal
+        self.length = length
+        self.last_time = last_time
+        self.position = position
+        self.header = header
+
+    @classmethod
+    def decode(cls, value: bytes) -> SessionRow:
+        """
+        Read a row.
+
+        Raises:
+            Damaged: Its bytes are not those that were written.
+        """
+        if crc32(value) != _CRC_RESIDUE or len(value) < _SESSION.size + _CRC.size:
+            raise Damaged(None, "the session's row does not match its checksum")
+        ordinal, length, last_time, position = _SESSION.unpack_from(value)
+        header = _decode_header(value[_SESSION.size : -_CRC.size])
+        return cls(ordinal, length, last_time, position, header)
+
+    def encode(self) -> bytes:
+        """Return the row's bytes."""
+        numbers = _SESSION.pack(self.ordinal, self.length, self.last_time, self.position)
+        return _sealed(numbers + _encode_header(self.header))
+
+
+# Headers never change, so those read lately are kept by their bytes.
+@lru_cache(maxsize=1024)
+def _decode_header(line: bytes) -> SessionHeader:
+    try:
+        header = decode_line(line)
+    except EventLogError as error:
+        raise Damaged(None, f"the header is malformed: {error}") from error
+    if type(header) is not SessionHeader:
+        raise Damaged(None, "the header is none")
+    return header
+
+
+@lru_cache(maxsize=1024)
+def _encode_header(header: SessionHeader) -> bytes:
+    return encode_line(header)
+
+
+def newest_key(created_at: int, session_id: str) -> bytes:
+    """Return the key of a session in *newest*."""
+    return U64.pack(TIME_MAX - created_at) + session_id.encode()
+
+
+def child_key(parent_id: str, created_at: int, session_id: str) -> bytes:
+    """Return the key of a session in *children*."""
+    return children_prefix(parent_id) + newest_key(created_at, session_id)
+
+
+def children_prefix(parent_id: str) -> bytes:
+    """Return what the keys of all children of *parent_id* start with."""
+    return blake2b(parent_id.encode(), digest_size=16).digest()
+
+
+def place_in(key: bytes) -> tuple[int, str]:
+    """Return the creation time and the id in a key of *newest*."""
+    inverted: int = U64.unpack_from(key)[0]
+    return TIME_MAX - inverted, key[U64.size :].decode()
+
+
+def encode_event(event: Event) -> bytes:
+    """Return the value of *event*. Cost: O(bytes); the payload is copied, not decoded."""
+    op, sources = event.surface_op, event.source_event_seqs
+    name = event.type.encode()
+    flags = _IGNORABLE if event.ignorable else 0
+    middle = name
+    count = 0
+    if op is not None:
+        if type(op) is Append:
+            flags |= _APPENDS
+        else:
+            assert type(op) is Replace
+            flags |= _REPLACES
+            middle = _BOUNDS.pack(op.start, op.end) + name
+    if sources is not None:
+        flags |= _HAS_SOURCES
+        count = len(sources)
+        middle += Struct(f"<{count}Q").pack(*sources)
+    body = _EVENT.pack(event.seq, event.time, count, len(name), flags) + middle + event.payload
+    return body + _CRC.pack(crc32(body))
+
+
+def decode_events(values: Iterable[bytes], start: int, count: int) -> tuple[list[Event], int]:
+    """
+    Build *count* events with the seqs from *start* on. Payloads are not decoded.
+
+    Args:
+        values: At least the values of these events, in order; no more are taken.
+
+    Returns:
+        The events, and how many bytes their values have.
+
+    Raises:
+        Damaged: One of them is missing, is another one, or was not written so.
+    """
+    events: list[Event] = []
+    add, unpack, build, types = events.append, _EVENT.unpack_from, Event.from_payload, _types
+    expected, stop, size = start, start + count, 0
+    for value in values:
+        if crc32(value) != _CRC_RESIDUE or len(value) < _EVENT.size + _CRC.size:
+            raise Damaged(expected, "the event does not match its checksum")
+        seq, time, sources_count, name_size, flags = unpack(value)
+        if seq != expected:
+            raise Damaged(expected, f"event {seq} stands in its place")
+        at = _EVENT.size
+        op: SurfaceOp | None = APPEND if flags & _APPENDS else None
+        sources: tuple[int, ...] | None = None
+        if flags & _REPLACES:
+            op = Replace(*_BOUNDS.unpack_from(value, at))
+            at += _BOUNDS.size
+        name = value[at : at + name_size]
+        at += name_size
+        if flags & _HAS_SOURCES:
+            sources = Struct(f"<{sources_count}Q").unpack_from(value, at)
+            at += 8 * sources_count
+        add(
+            build(
+                seq,
+                time,
+                types.get(name) or _type_of(name),
+                value[at:-4],
+                op,
+                sources,
+                flags & _IGNORABLE != 0,
+            )
+        )
+        size += len(value)
+        expected += 1
+        if expected == stop:
+            return events, size
+    raise Damaged(expected, "the event is missing")
+
+
+# Types recur. Bounded, since a hostile log may have a new one in every event.
+_types: dict[bytes, str] = {}
+
+
+def _type_of(name: bytes) -> str:
+    text = name.decode()
+    if len(_types) < 1024:
+        _types[name] = text
+    return text
+
+
+def _sealed(body: bytes) -> bytes:
+    return body + _CRC.pack(crc32(body))
