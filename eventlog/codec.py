@@ -215,7 +215,7 @@ def decode_line(line: bytes) -> SessionHeader | Event | list[Event]:
 
         InvalidSurface: An event's sources are no list of seqs.
     """
-    record = values.parse(line[:-1] if line.endswith(b"\n") else line)
+    record = values.parse(line[:-1] if line.endswith(b"\n") else line, levels_above=1)
     tag = record.get("type")
     if tag == "session":
         return header_from_wire(record)

@@ -90,7 +90,7 @@ def decode(payload: bytes) -> dict[str, JSONValue]:
     return value
 
 
-def parse(text: bytes, *, path: str = "record") -> dict[str, JSONValue]:
+def parse(text: bytes, *, path: str = "record", levels_above: int = 0) -> dict[str, JSONValue]:
     """
     Read one JSON object that somebody else wrote, by the rules of this boundary.
 
@@ -103,6 +103,9 @@ def parse(text: bytes, *, path: str = "record") -> dict[str, JSONValue]:
 
         path: How errors call the object.
 
+        levels_above: How many levels the object adds above the data inside it, which
+            has :data:`DEPTH_MAX` for itself.
+
     Raises:
         ValueRejected: The text is not such an object; *reason* says why.
     """
@@ -110,11 +113,11 @@ def parse(text: bytes, *, path: str = "record") -> dict[str, JSONValue]:
         value = orjson.loads(text)
         if type(value) is not dict:
             raise ValueRejected(path, f"must be a JSON object, not {_json_kind(value)}")
-        if orjson.dumps(value) == text and _is_shallow(text, value):
+        if orjson.dumps(value) == text and _is_shallow(text, value, 1 - levels_above):
             return value
     except (orjson.JSONDecodeError, TypeError):
         pass  # orjson says little about why; the slow pass names it, or accepts the text
-    value = _parse_strictly(text, path)
+    value = _parse_strictly(text, path, 1 - levels_above)
     if type(value) is not dict:
         raise ValueRejected(path, f"must be a JSON object, not {_json_kind(value)}")
     return value
@@ -301,12 +304,12 @@ def _json_kind(value: object) -> str:
     return names.get(type(value), "an array")
 
 
-def _is_shallow(text: bytes, value: object) -> bool:
+def _is_shallow(text: bytes, value: object, depth: int) -> bool:
     """Tell whether text of balanced brackets stays within the depth limit."""
-    return text.count(b"{") + text.count(b"[") <= DEPTH_MAX or _is_plain(value, 1)
+    return text.count(b"{") + text.count(b"[") <= DEPTH_MAX or _is_plain(value, depth)
 
 
-def _parse_strictly(text: bytes, path: str) -> JSONValue:
+def _parse_strictly(text: bytes, path: str, depth: int) -> JSONValue:
     """Parse with the standard library, whose hooks see what orjson hides."""
 
     def reject_constant(token: str) -> NoReturn:
@@ -346,15 +349,15 @@ def _parse_strictly(text: bytes, path: str) -> JSONValue:
         raise ValueRejected(path, f"is not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
         raise ValueRejected(path, f"is nested deeper than {DEPTH_MAX} levels") from None
-    if not _is_plain(value, 1):
-        _plain_copy(value, path, 1)
-    _reject_surrogates_inside(value, path)
+    if not _is_plain(value, depth):
+        _plain_copy(value, path, depth)
+    _reject_surrogates_inside(value, path, depth)
     return value
 
 
-def _reject_surrogates_inside(value: JSONValue, path: str) -> None:
+def _reject_surrogates_inside(value: JSONValue, path: str, depth: int) -> None:
     try:
         orjson.dumps(value)
     except TypeError:
-        _plain_copy(value, path, 1)
+        _plain_copy(value, path, depth)
         raise

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pytest
 
-from eventlog.model import Event, EventClass, HeadKey, SessionHead
+from eventlog.model import Batch, Event, EventClass, HeadKey, SessionHead
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import EventStore
 from eventlog.testing.naive import NaiveSurface
+from eventlog.testing.samples import make_header, messages
 
 __all__ = ["ContractBase", "read_all", "surface_facts", "walk_heads"]
 
@@ -26,8 +27,10 @@ class ContractBase:
         reopens: Whether a store opened where another one was holds what that one held.
             False for stores that are gone with their object.
 
-        raw_is_text: Whether the bytes of :meth:`raw_write` are kept as they are, so that
-            any bytes may be planted, a torn line too.
+        raw_form: What the medium keeps of the lines that :meth:`raw_write` plants:
+            ``"text"``, a file of these bytes, so that a torn line can be planted too;
+            ``"lines"``, each record as its line, well-formed or not; ``"rows"``, each
+            record in a form of the driver's own, so that only good ones can be planted.
 
         volatile_files: Names of files below the root that a read may change, such as a
             table of readers.
@@ -51,7 +54,7 @@ class ContractBase:
     """
 
     reopens: ClassVar[bool] = True
-    raw_is_text: ClassVar[bool] = False
+    raw_form: ClassVar[Literal["text", "lines", "rows"]] = "rows"
     volatile_files: ClassVar[frozenset[str]] = frozenset()
     scanned: ClassVar[frozenset[str]] = frozenset()
     storage_factor_max: ClassVar[float] = 2.0
@@ -82,9 +85,9 @@ class ContractBase:
         """
         Plant a session on the medium, past the store, in the place of what it holds.
 
-        *root* may be missing. Where :attr:`raw_is_text` is false, *lines* are whole ones,
-        the first is a header's and each other one has a ``seq``; they may say anything
-        else. Not written: tests of the medium are skipped.
+        *root* may be missing. The first of *lines* stands for the header, the next one
+        for seq 0, and so on; what they may hold beside that is said by :attr:`raw_form`.
+        Not written: tests of the medium are skipped.
         """
         pytest.skip("the contract's subclass has no raw_write")
 
@@ -97,6 +100,20 @@ class ContractBase:
     def store(self, root: Path) -> Iterator[EventStore]:
         """A new store."""
         with self.open_store(root) as store:
+            yield store
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def crowd(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EventStore]:
+        """A store of many sessions of one millisecond, every tenth a child of the first."""
+        headers = [
+            make_header(f"c{number:06}", parent_session="c000000" if number % 10 == 1 else None)
+            for number in range(cls.crowd_sessions)
+        ]
+        # Written out of order, so that the order of a listing is not that of writing.
+        mixed = headers[1::2] + headers[0::2]
+        with cls().open_store(tmp_path_factory.mktemp("crowd") / "store") as store:
+            store.append_many([Batch(header, messages(1)) for header in mixed])
             yield store
 
     def reopened(self, store: EventStore, root: Path, *, read_only: bool = False) -> EventStore:
@@ -114,6 +131,16 @@ class ContractBase:
         """Skip the test where *store* does not claim a capability."""
         if not getattr(store.capabilities, name):
             pytest.skip(f"{name}: not a capability of this store")
+
+    def need_lines(self) -> None:
+        """Skip the test where the medium cannot be given malformed records."""
+        if self.raw_form == "rows":
+            pytest.skip("raw_form: this medium keeps no lines")
+
+    def need_text(self) -> None:
+        """Skip the test where the medium cannot be given torn lines."""
+        if self.raw_form != "text":
+            pytest.skip("raw_form: this medium keeps no text")
 
     def need_index(self, name: str) -> None:
         """Skip the test where the driver answers by reading every head."""

@@ -4,7 +4,6 @@ The contract of listing: pages of heads, children, and the feed of changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -316,20 +315,6 @@ class ListContract(ContractBase):
             store.changes(bad)
 
         assert "since" == caught.value.name
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def crowd(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EventStore]:
-        """A store of many sessions of one millisecond, every tenth a child of the first."""
-        headers = [
-            make_header(f"c{number:06}", parent_session="c000000" if number % 10 == 1 else None)
-            for number in range(cls.crowd_sessions)
-        ]
-        # Written out of order, so that the order of a listing is not that of writing.
-        mixed = headers[1::2] + headers[0::2]
-        with cls().open_store(tmp_path_factory.mktemp("crowd") / "store") as store:
-            store.append_many([Batch(header, messages(1)) for header in mixed])
-            yield store
 
 
 def ids(heads: Any) -> list[str]:
