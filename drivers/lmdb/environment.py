@@ -14,7 +14,13 @@ from typing import Self, TypeVar
 
 import lmdb
 
-from eventlog.errors import StoreBusy, StoreClosed, StoreFull, StoreUnavailable
+from eventlog.errors import (
+    EventLogError,
+    StoreBusy,
+    StoreClosed,
+    StoreFull,
+    StoreUnavailable,
+)
 
 from .failures import translated
 from .gate import ReadGate
@@ -88,11 +94,14 @@ class Environment:
         if not thread_lock.acquire(timeout=max(wait_s, 0)):
             raise StoreBusy(f"pid {self._pid}", wait_s)
         try:
-            os.makedirs(self.path, mode=0o700, exist_ok=True)
-            process_lock.acquire(wait_s=until - monotonic())
+            try:
+                os.makedirs(self.path, mode=0o700, exist_ok=True)
+                process_lock.acquire(wait_s=until - monotonic())
+            except EventLogError:
+                raise
+            except OSError as error:
+                raise translated(error, self.path, writing=True) from error
             yield
-        except OSError as error:
-            raise translated(error, self.path, writing=True) from error
         finally:
             process_lock.release()
             thread_lock.release()
@@ -129,6 +138,8 @@ class Environment:
                     self._grow()
                 except lmdb.MapResizedError:
                     self._reopen(2 * self._map_bytes)
+                except EventLogError:
+                    raise
                 except (lmdb.Error, OSError) as error:
                     # After a failed write or sync, what is in memory is not to be trusted.
                     with self._gate.closed():
@@ -215,7 +226,7 @@ class Environment:
     def _opened(self, *, writing: bool) -> Handle:
         try:
             handle = open_handle(self._settings, map_bytes=self._map_bytes, writing=writing)
-        except lmdb.MapFullError:
+        except (EventLogError, lmdb.MapFullError):
             raise
         except (lmdb.Error, OSError) as error:
             raise translated(error, self.path, writing=writing) from error

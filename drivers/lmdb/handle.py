@@ -211,27 +211,32 @@ def _data_bytes(path: str) -> int:
 
 def _open_databases(env: lmdb.Environment, path: str) -> tuple[Databases | None, bytes]:
     """Open the databases in *env*, all or, where nothing was ever stored, none."""
-    with env.begin() as transaction:
+    opened = {}
+    for name in DATABASES:
         try:
-            about = env.open_db(b"about", txn=transaction, create=False)
+            # Without a transaction of ours: what one that only reads has opened, lmdb
+            # closes with it.
+            opened[name] = env.open_db(name.encode(), create=False)
         except lmdb.NotFoundError:
-            if transaction.stat()["entries"]:
-                raise StoreUnavailable(path, "is an LMDB environment of something else") from None
+            # They were made by one commit, so all are missing or something else is here.
+            if opened or env.stat()["entries"]:
+                raise _foreign(path) from None
             return None, b""
-        except (lmdb.IncompatibleError, lmdb.DbsFullError) as error:
-            raise StoreUnavailable(path, "is an LMDB environment of something else") from error
-        layout = transaction.get(b"layout", db=about)
-        store = transaction.get(b"store", db=about)
-        if layout is None or store is None:
-            raise StoreUnavailable(path, "is an LMDB environment of something else")
-        if layout != LAYOUT:
-            raise UnsupportedFormat(layout.decode("latin-1"), [LAYOUT.decode()])
-        others = {
-            name: env.open_db(name.encode(), txn=transaction, create=False)
-            for name in DATABASES
-            if name != "about"
-        }
-        return Databases(about=about, **others), store
+        except lmdb.IncompatibleError as error:
+            raise _foreign(path) from error
+    databases = Databases(**opened)
+    with env.begin() as transaction:
+        layout = transaction.get(b"layout", db=databases.about)
+        store = transaction.get(b"store", db=databases.about)
+    if layout is None or store is None:
+        raise _foreign(path)
+    if layout != LAYOUT:
+        raise UnsupportedFormat(layout.decode("latin-1"), [LAYOUT.decode()])
+    return databases, store
+
+
+def _foreign(path: str) -> StoreUnavailable:
+    return StoreUnavailable(path, "is an LMDB environment of something else")
 
 
 def lay_out(handle: Handle) -> Handle:
