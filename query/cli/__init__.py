@@ -1,7 +1,7 @@
 """
 The command line: ``eventlog``, and ``python -m eventlog``.
 
-One module a group of commands, each with a function ``register(app)``; the table in
+One module a group of commands, each with a function ``register(group)``; the table in
 :mod:`eventlog.query.cli.application` says which module a command lives in, and only that
 one is imported. The answer goes to standard output, what is said about it to standard
 error. Exit codes are in :mod:`eventlog.query.cli.failures`.
@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         # Before anything else needs them. The rest of the extra is imported where used.
+        import click  # noqa: F401
         import platformdirs  # noqa: F401
-        import typer  # noqa: F401
     except ImportError:
         print(f"eventlog: {MissingExtra('cli', INSTALL)}", file=sys.stderr)
         return 2

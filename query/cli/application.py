@@ -8,10 +8,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
-import typer
-from typer.core import TyperGroup
+import click
 
 from .failures import DONE, FAILED, INTERRUPTED, PIPE_CLOSED, describe
 from .options import examples
@@ -19,8 +18,10 @@ from .output import complain, prepare_streams
 
 __all__ = ["run"]
 
+PROGRAM: Final = "eventlog"
+
 # Where each command lives, in the order of the help. A module has a function
-# register(app: typer.Typer) that adds its commands under these names.
+# register(group: click.Group) that adds its commands under these names.
 COMMANDS: Final = {
     "list": "browsing",
     "show": "conversation",
@@ -31,26 +32,57 @@ COMMANDS: Final = {
     "copy": "copying",
     "import": "importing",
     "demo": "demo",
+    "completion": "completion",
 }
 
-PROGRAM: Final = "eventlog"
+
+class _Commands(click.Group):
+    """Imports a module of commands when one of them is asked for: most runs need one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            import_module(f"{__package__}.{COMMANDS[cmd_name]}").register(self)
+        return self.commands.get(cmd_name)
 
 
-class _Commands(TyperGroup):
-    """Lists commands in the order of the table, whatever order their modules came in."""
+@click.group(
+    PROGRAM,
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "eventlog demo",
+        "eventlog list",
+        "eventlog show 3fd7",
+        "eventlog copy lmdb:~/agent jsonl:~/agent-logs",
+        note="Exit codes: 0 done, 1 none found, 2 usage, 3 damage found, 4 the store failed.",
+    ),
+)
+@click.version_option(package_name="agent-eventlog", prog_name=PROGRAM)
+def application() -> None:
+    """
+    Look into logs of agent sessions, copy them, search them.
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [name for name in COMMANDS if name in self.commands]
+    Sessions are read from the store that --store or EVENTLOG_STORE names; without one,
+    from the store in your data folder. A SESSION is an id, or the front of one where no
+    other begins with it.
+    """
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; returns its exit code."""
+    """Run one command, whose function returns its exit code; returns that."""
     prepare_streams()
     try:
-        application(arguments)(list(arguments), prog_name=PROGRAM)
-    except SystemExit as ended:
-        return _flushed(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
-    except KeyboardInterrupt:
+        code = application.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        return _flushed(code if isinstance(code, int) else DONE)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        where = PROGRAM if context is None else context.command_path
+        complain(f"{error.format_message().rstrip('.')}; see {where} --help")
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
         complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
@@ -59,56 +91,6 @@ def run(arguments: Sequence[str]) -> int:
         code, line = describe(error)
         complain(line)
         return code
-    return _flushed(DONE)
-
-
-def application(arguments: Sequence[str]) -> typer.Typer:
-    """
-    Return the application with the command that *arguments* name, else with all.
-
-    Importing a module of commands costs more than most commands do.
-    """
-    # Plain help: it reads the same in a pipe, and needs no rich.
-    app = typer.Typer(
-        name=PROGRAM,
-        cls=_Commands,
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        epilog=examples(
-            "eventlog demo",
-            "eventlog list",
-            "eventlog show 3fd7",
-            "eventlog copy lmdb:~/agent jsonl:~/agent-logs",
-            note="Exit codes: 0 done, 1 none found, 2 usage, 3 damage found, 4 the store failed.",
-        ),
-    )
-    app.callback()(eventlog)
-    wanted = arguments[0] if arguments and f"_{PROGRAM.upper()}_COMPLETE" not in os.environ else ""
-    modules = [COMMANDS[wanted]] if wanted in COMMANDS else dict.fromkeys(COMMANDS.values())
-    for module in modules:
-        import_module(f"{__package__}.{module}").register(app)
-    return app
-
-
-def eventlog(
-    version: bool = typer.Option(
-        False, "--version", is_eager=True, help="Print the version and exit."
-    ),
-) -> None:
-    """
-    Look into logs of agent sessions, copy them, search them.
-
-    Sessions are read from the store that --store or EVENTLOG_STORE names; without one,
-    from the store in your data folder. A SESSION is an id, or the front of one where no
-    other begins with it.
-    """
-    if version:
-        from importlib.metadata import version as installed
-
-        print(f"{PROGRAM} {installed('agent-eventlog')}")
-        raise typer.Exit(DONE)
 
 
 def _flushed(code: int) -> int:

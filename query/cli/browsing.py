@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
+import click
 import orjson
-import typer
 
 from eventlog.model import EventClass
 from eventlog.query.errors import SessionQueryError
@@ -19,7 +19,14 @@ from eventlog.query.text import cut_characters, one_line
 
 from .entries import title_of
 from .failures import DAMAGED, DONE, NONE_FOUND, describe
-from .options import JsonFlag, SessionArgument, StoreOption, examples, find_session, querying
+from .options import (
+    examples,
+    find_session,
+    json_option,
+    querying,
+    session_argument,
+    store_option,
+)
 from .output import (
     Part,
     Screen,
@@ -37,57 +44,48 @@ _TEXT_CHARACTERS_MAX: Final = 100
 """Of a title or a text in a table; a terminal may cut it shorter."""
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "list",
-        epilog=examples(
-            "eventlog list",
-            "eventlog list --cwd . --since 7d",
-            "eventlog list --json | jq -r '.items[].header.id'",
-            note="--json prints one document: a Page of SessionRecords.",
-        ),
-    )(list_sessions)
-    app.command(
-        "read",
-        epilog=examples(
-            "eventlog read 3fd7 12",
-            "eventlog read 3fd7 12 --before 2 --after 2",
-            "eventlog read 3fd7 12 --json | jq .target.data",
-            note="--json prints one document: an EventWindow.",
-        ),
-    )(read_event)
-    app.command(
-        "surface",
-        epilog=examples(
-            "eventlog surface 3fd7",
-            "eventlog surface 3fd7 --at 100",
-            note="--json prints one document: a SurfaceSnapshot.",
-        ),
-    )(read_surface)
+def register(group: click.Group) -> None:
+    group.add_command(list_sessions)
+    group.add_command(read_event)
+    group.add_command(read_surface)
 
 
+@click.command(
+    "list",
+    epilog=examples(
+        "eventlog list",
+        "eventlog list --cwd . --since 7d",
+        "eventlog list --json | jq -r '.items[].header.id'",
+        note="--json prints one document: a Page of SessionRecords.",
+    ),
+)
+@store_option
+@click.option("--cwd", metavar="PATH", help="Only sessions of this working directory.")
+@click.option("--since", metavar="WHEN", help="Only sessions begun since: a date, a time, 3h, 7d.")
+@click.option("--until", metavar="WHEN", help="Only sessions begun until then.")
+@click.option("--parent", metavar="SESSION", help="Only children of this session.")
+@click.option("--roots", is_flag=True, help="Only sessions without a parent.")
+@click.option(
+    "-n",
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=50,
+    help="At most so many; 50 without it.",
+)
+@click.option("--cursor", metavar="CURSOR", help="Go on where the page before ended.")
+@json_option
 def list_sessions(
-    store: StoreOption = None,
-    cwd: Annotated[
-        str | None, typer.Option(help="Only sessions of this working directory.", metavar="PATH")
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(help="Only sessions begun since: a date, a time, 3h, 7d.", metavar="WHEN"),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(help="Only sessions begun until then.", metavar="WHEN")
-    ] = None,
-    parent: Annotated[
-        str | None, typer.Option(help="Only children of this session.", metavar="SESSION")
-    ] = None,
-    roots: Annotated[bool, typer.Option("--roots", help="Only sessions without a parent.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
-    cursor: Annotated[
-        str | None, typer.Option(help="Go on where the page before ended.", metavar="CURSOR")
-    ] = None,
-    as_json: JsonFlag = False,
-) -> None:
+    store: str | None,
+    cwd: str | None,
+    since: str | None,
+    until: str | None,
+    parent: str | None,
+    roots: bool,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> int:
     """
     List sessions, newest first.
 
@@ -114,7 +112,7 @@ def list_sessions(
             damaged = _show_page(query, page)
     if not page.items and not page.faults:
         complain(f"no sessions in {held.location}" + (" pass the filters" if filters else ""))
-    raise typer.Exit(DAMAGED if damaged else DONE if page.items else NONE_FOUND)
+    return DAMAGED if damaged else DONE if page.items else NONE_FOUND
 
 
 def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
@@ -150,14 +148,28 @@ def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
     return complain_of_faults(page.faults) > 0 or damaged
 
 
+@click.command(
+    "read",
+    epilog=examples(
+        "eventlog read 3fd7 12",
+        "eventlog read 3fd7 12 --before 2 --after 2",
+        "eventlog read 3fd7 12 --json | jq .target.data",
+        note="--json prints one document: an EventWindow.",
+    ),
+)
+@session_argument
+@click.argument("seq", metavar="SEQ", type=click.IntRange(min=0))
+@store_option
+@click.option(
+    "--before", metavar="N", type=click.IntRange(0, 50), default=0, help="So many before it."
+)
+@click.option(
+    "--after", metavar="N", type=click.IntRange(0, 50), default=0, help="So many behind it."
+)
+@json_option
 def read_event(
-    session: SessionArgument,
-    seq: Annotated[int, typer.Argument(metavar="SEQ", min=0, help="The event's number.")],
-    store: StoreOption = None,
-    before: Annotated[int, typer.Option(min=0, max=50, help="Events before it.")] = 0,
-    after: Annotated[int, typer.Option(min=0, max=50, help="Events behind it.")] = 0,
-    as_json: JsonFlag = False,
-) -> None:
+    session: str, seq: int, store: str | None, before: int, after: int, as_json: bool
+) -> int:
     """
     Print one event, whole, with its neighbours.
 
@@ -168,7 +180,7 @@ def read_event(
         window = query.read_event(session_id, seq, before=before, after=after)
         if as_json:
             print_json(window)
-            raise typer.Exit(DONE)
+            return DONE
         classes: dict[int, EventClass] = {}
         code = DONE
         try:
@@ -187,18 +199,27 @@ def read_event(
             parts.append((f"  cites {len(event.source_event_seqs)}", "dim"))
         screen.line(*parts)
         screen.line(orjson.dumps(event.data, option=orjson.OPT_INDENT_2).decode(), indent=2)
-    raise typer.Exit(code)
+    return code
 
 
-def read_surface(
-    session: SessionArgument,
-    store: StoreOption = None,
-    at: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="LENGTH", help="As it was when the log had so many events."),
-    ] = None,
-    as_json: JsonFlag = False,
-) -> None:
+@click.command(
+    "surface",
+    epilog=examples(
+        "eventlog surface 3fd7",
+        "eventlog surface 3fd7 --at 100",
+        note="--json prints one document: a SurfaceSnapshot.",
+    ),
+)
+@session_argument
+@store_option
+@click.option(
+    "--at",
+    metavar="LENGTH",
+    type=click.IntRange(min=0),
+    help="As it was when the log had so many events.",
+)
+@json_option
+def read_surface(session: str, store: str | None, at: int | None, as_json: bool) -> int:
     """
     Print what the model sees: the surface, node by node.
     """
@@ -207,7 +228,7 @@ def read_surface(
         surface = query.read_surface(session_id, at=at)
     if as_json:
         print_json(surface)
-        raise typer.Exit(DONE if surface.events else NONE_FOUND)
+        return DONE if surface.events else NONE_FOUND
     screen = Screen()
     rows: list[tuple[Part, ...]] = []
     for event in surface.events:
@@ -224,4 +245,4 @@ def read_surface(
     screen.table(["SEQ", "TIME", "TYPE", "SIZE", "TEXT"], rows, right="SEQ SIZE")
     if not rows:
         complain(f"the surface of {session_id} is empty")
-    raise typer.Exit(DONE if rows else NONE_FOUND)
+    return DONE if rows else NONE_FOUND

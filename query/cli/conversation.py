@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+import click
 from attrs import define, field, frozen
 
 from eventlog.model import EventClass, Replace
@@ -19,59 +19,76 @@ from eventlog.vocabulary import Vocabulary
 
 from .entries import Entry, chosen, newest
 from .failures import DONE, NONE_FOUND
-from .options import JsonFlag, SessionArgument, StoreOption, examples, find_session, querying
+from .options import (
+    examples,
+    find_session,
+    json_option,
+    querying,
+    session_argument,
+    store_option,
+)
 from .output import Screen, complain, print_json, short_path
 from .times import clock, instant, shown_time
 
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "show",
-        epilog=examples(
-            "eventlog show 3fd7",
-            "eventlog show 3fd7 --all --full",
-            "eventlog show 3fd7 --text 'permission denied' --class shadowed",
-            "eventlog show 3fd7 --from 200 --to 260 --log",
-            note="--json prints one document: the session's record and its EventDocuments.",
-        ),
-    )(show)
+def register(group: click.Group) -> None:
+    group.add_command(show)
 
 
+@click.command(
+    epilog=examples(
+        "eventlog show 3fd7",
+        "eventlog show 3fd7 --all --full",
+        "eventlog show 3fd7 --text 'permission denied' --class shadowed",
+        "eventlog show 3fd7 --from 200 --to 260 --log",
+        note="--json prints one document: the session's record and its EventDocuments.",
+    ),
+)
+@session_argument
+@store_option
+@click.option(
+    "-n",
+    "--last",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=100,
+    help="The newest so many; 100 without it.",
+)
+@click.option("--all", "everything", is_flag=True, help="All of it, from the start.")
+@click.option("--full", is_flag=True, help="Whole texts, and what tools answered.")
+@click.option("--log", "log_only", is_flag=True, help="Also what the model never sees.")
+@click.option("--from", "first", metavar="SEQ", type=click.IntRange(min=0), help="From here on.")
+@click.option("--to", "final", metavar="SEQ", type=click.IntRange(min=0), help="Up to here.")
+@click.option("--type", "types", metavar="TYPE", multiple=True, help="Only this type; repeatable.")
+@click.option(
+    "--class",
+    "classes",
+    type=click.Choice([str(kind) for kind in EventClass]),
+    multiple=True,
+    help="Only what stands so to the surface; repeatable.",
+)
+@click.option("--text", metavar="TEXT", help="Only what holds this text, in any case.")
+@click.option("--since", metavar="WHEN", help="Only what is not older: a time, 3h, 7d.")
+@click.option("--until", metavar="WHEN", help="Only what is not newer.")
+@json_option
 def show(
-    session: SessionArgument,
-    store: StoreOption = None,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="The newest so many.")] = 100,
-    everything: Annotated[bool, typer.Option("--all", help="All of it, from the start.")] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="Whole texts, and what tools answered.")
-    ] = False,
-    log_only: Annotated[
-        bool, typer.Option("--log", help="Also events that the model never sees.")
-    ] = False,
-    first: Annotated[
-        int | None, typer.Option("--from", min=0, metavar="SEQ", help="From this event on.")
-    ] = None,
-    final: Annotated[
-        int | None, typer.Option("--to", min=0, metavar="SEQ", help="Up to this event.")
-    ] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", help="Only events of this type; repeatable.")
-    ] = None,
-    classes: Annotated[
-        list[EventClass] | None,
-        typer.Option("--class", help="Only events that stand so to the surface; repeatable."),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", help="Only events whose text holds this, in any case.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only events since: a time, 3h, 7d.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Only events until.")] = None,
-    as_json: JsonFlag = False,
-) -> None:
+    session: str,
+    store: str | None,
+    last: int,
+    everything: bool,
+    full: bool,
+    log_only: bool,
+    first: int | None,
+    final: int | None,
+    types: tuple[str, ...],
+    classes: tuple[str, ...],
+    text: str | None,
+    since: str | None,
+    until: str | None,
+    as_json: bool,
+) -> int:
     """
     Show a session as a conversation: what was said, which tools were called, where
     context was compacted.
@@ -106,7 +123,7 @@ def show(
         if as_json:
             documents = [entry.document(query.vocabulary) for entry in entries if entry.text]
             print_json(Shown(record, tuple(documents)))
-            raise typer.Exit(DONE if documents else NONE_FOUND)
+            return DONE if documents else NONE_FOUND
         screen = Screen()
         _show_header(screen, record)
         if earlier:
@@ -115,7 +132,7 @@ def show(
         count = _Transcript(screen, query.vocabulary, full).write(entries)
     if not count:
         complain("nothing to show" + (": no event passes the filters" if filters else ""))
-    raise typer.Exit(DONE if count else NONE_FOUND)
+    return DONE if count else NONE_FOUND
 
 
 @frozen

@@ -7,43 +7,37 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
 
-import typer
+import click
 
 from eventlog.copying import CopyAccount, CopyProgress, copy_sessions
 from eventlog.model import HeadKey
 from eventlog.store import EventStore
 
 from .failures import DAMAGED, DONE, NONE_FOUND
-from .options import JsonFlag, examples, opened
+from .options import examples, json_option, opened
 from .output import Screen, complain, print_json, shown_size
 
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "copy",
-        epilog=examples(
-            "eventlog copy lmdb:~/agent jsonl:~/agent-logs",
-            "eventlog copy jsonl:/mnt/old lmdb:~/agent --json",
-            note="--json prints one document: a CopyAccount.",
-        ),
-    )(copy)
+def register(group: click.Group) -> None:
+    group.add_command(copy)
 
 
-def copy(
-    source: Annotated[
-        str, typer.Argument(metavar="SRC", help="The store to read, a URL.", show_default=False)
-    ],
-    destination: Annotated[
-        str, typer.Argument(metavar="DST", help="The store to fill, a URL.", show_default=False)
-    ],
-    as_json: JsonFlag = False,
-) -> None:
+@click.command(
+    epilog=examples(
+        "eventlog copy lmdb:~/agent jsonl:~/agent-logs",
+        "eventlog copy jsonl:/mnt/old lmdb:~/agent --json",
+        note="--json prints one document: a CopyAccount.",
+    )
+)
+@click.argument("source", metavar="SRC")
+@click.argument("destination", metavar="DST")
+@json_option
+def copy(source: str, destination: str, as_json: bool) -> int:
     """
-    Copy every session of one store into another.
+    Copy every session of one store into another; SRC and DST are URLs.
 
     What the destination holds is never changed: a session that it holds in part is
     completed, one that differs is refused. So a copy that was stopped is finished by
@@ -64,7 +58,7 @@ def copy(
         whole = "" if not refusal.stored else f"; {refusal.stored} of its events are there"
         name = refusal.session_id or refusal.path or "a session"
         complain(f"refused {name}: {refusal.reason or refusal.kind}{whole}")
-    raise typer.Exit(DAMAGED if account.refused else DONE if account.found else NONE_FOUND)
+    return DAMAGED if account.refused else DONE if account.found else NONE_FOUND
 
 
 def _show(account: CopyAccount) -> None:

@@ -4,22 +4,31 @@
 
 from __future__ import annotations
 
-import typer
+import click
 
 from .demo_agent import CONTEXT_BUDGET_TOKENS
 from .demo_story import Compacted, DemoReport, Node, play
 from .failures import DONE
-from .options import JsonFlag, StoreOption, examples, opened
+from .options import examples, json_option, opened, store_option
 from .output import Screen, print_json, short_path, shown_size
 
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
-    app.command("demo", epilog=examples("eventlog demo", "eventlog demo --store jsonl:logs"))(demo)
+def register(group: click.Group) -> None:
+    group.add_command(demo)
 
 
-def demo(store: StoreOption = None, as_json: JsonFlag = False) -> None:
+@click.command(
+    epilog=examples(
+        "eventlog demo",
+        "eventlog demo --store jsonl:logs",
+        note="--json prints one document: what the demo did and found.",
+    )
+)
+@store_option
+@json_option
+def demo(store: str | None, as_json: bool) -> int:
     """
     Watch a small agent work, forget, and find it again.
 
@@ -34,7 +43,7 @@ def demo(store: StoreOption = None, as_json: JsonFlag = False) -> None:
         print_json(report)
     else:
         _tell(Screen(), report, store)
-    raise typer.Exit(DONE)
+    return DONE
 
 
 def _tell(screen: Screen, report: DemoReport, store: str | None) -> None:

@@ -38,7 +38,7 @@ DONE: Final = 0
 NONE_FOUND: Final = 1
 """Nothing answers to what was asked: no session, no event, an empty list."""
 USAGE: Final = 2
-"""The command was called wrongly; typer's own code, too."""
+"""The command was called wrongly; click's own code, too."""
 DAMAGED: Final = 3
 """Damage was found; what could be read was answered. A copy that refused something, too."""
 FAILED: Final = 4

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+import click
+from click.shell_completion import CompletionItem
 
 from eventlog.import_account import ImportAccount
 from eventlog.importing import ImportProgress, import_transcripts
@@ -19,7 +20,7 @@ from eventlog.sources import TranscriptSource, load_sources
 from eventlog.store import EventStore
 
 from .failures import DAMAGED, DONE, NONE_FOUND, UsageError
-from .options import JsonFlag, StoreOption, examples, opened
+from .options import examples, json_option, opened, store_option
 from .output import Screen, complain, print_json, short_path, shown_size
 
 __all__ = ["register"]
@@ -28,47 +29,38 @@ ALL: Final = "all"
 FAULTS_SHOWN_MAX: Final = 20
 
 
-def register(app: typer.Typer) -> None:
+def register(group: click.Group) -> None:
     """Add the command of this module."""
-    app.command(
-        "import",
-        epilog=examples(
-            "eventlog import claude-code",
-            "eventlog import codex ~/.codex/sessions/2026/01",
-            "eventlog import dsh ~/.dsh/sessions --store lmdb:~/agent",
-            "eventlog import all --json",
-            note="Exit codes: 0 all of it, 1 nothing found, 2 usage, 3 something was refused.",
-        ),
-    )(import_)
+    group.add_command(import_)
 
 
-def _complete_tool(incomplete: str) -> list[str]:
-    return [name for name in (*load_sources(), ALL) if name.startswith(incomplete)]
+def _complete_tool(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    names = (*load_sources(), ALL)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-def import_(
-    tool: Annotated[
-        str,
-        typer.Argument(
-            metavar="TOOL",
-            help=f"The tool that wrote them, or {ALL} for each that has left any.",
-            autocompletion=_complete_tool,
-            show_default=False,
-        ),
-    ],
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[PATH]…",
-            help="Files or folders. Without one, where the tool usually keeps them.",
-            show_default=False,
-        ),
-    ] = None,
-    store: StoreOption = None,
-    json: JsonFlag = False,
-) -> None:
+@click.command(
+    "import",
+    epilog=examples(
+        "eventlog import claude-code",
+        "eventlog import codex ~/.codex/sessions/2026/01",
+        "eventlog import dsh ~/.dsh/sessions --store lmdb:~/agent",
+        "eventlog import all --json",
+        note="Exit codes: 0 all of it, 1 nothing found, 2 usage, 3 something was refused.",
+    ),
+)
+@click.argument("tool", metavar="TOOL", shell_complete=_complete_tool)
+@click.argument("paths", metavar="[PATH]…", nargs=-1, type=click.Path(path_type=Path))
+@store_option
+@json_option
+def import_(tool: str, paths: tuple[Path, ...], store: str | None, as_json: bool) -> int:
     """
     Bring the sessions of another tool into the store.
+
+    TOOL is the tool that wrote them, or all for each that has left any. PATHs are files
+    or folders; without one, the place where the tool usually keeps them.
 
     Only what the store lacks is added, so importing again is cheap, and an import that
     was stopped goes on where it was. The tool's own files are only read. The account says
@@ -80,20 +72,20 @@ def import_(
     accounts = []
     with opened(store, read_only=False) as target:
         for source, places in chosen:
-            accounts.append(_import(target, source, places, quiet=json))
-            if not json:
+            accounts.append(_import(target, source, places, quiet=as_json))
+            if not as_json:
                 _print_account(source, accounts[-1], places)
-    if json:
+    if as_json:
         print_json(accounts if tool == ALL else accounts[0])
     if any(account.refused or account.records.refused for account in accounts):
-        raise typer.Exit(DAMAGED)
+        return DAMAGED
     if not any(account.found for account in accounts):
-        raise typer.Exit(NONE_FOUND)
-    raise typer.Exit(DONE)
+        return NONE_FOUND
+    return DONE
 
 
 def _chosen(
-    sources: dict[str, TranscriptSource], tool: str, paths: list[Path] | None
+    sources: dict[str, TranscriptSource], tool: str, paths: Sequence[Path]
 ) -> list[tuple[TranscriptSource, list[Path]]]:
     """Return the sources to read, each with the places to look at."""
     if tool == ALL:

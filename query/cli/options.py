@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Final
+from typing import Final
 
-import typer
+import click
+from click.shell_completion import CompletionItem
 
 from eventlog.model import HeadKey
 from eventlog.opening import open_store
@@ -20,14 +21,14 @@ from .failures import NothingFound, UsageError
 from .output import complain
 
 __all__ = [
-    "JsonFlag",
-    "SessionArgument",
-    "StoreOption",
     "default_store",
     "examples",
     "find_session",
+    "json_option",
     "opened",
     "querying",
+    "session_argument",
+    "store_option",
 ]
 
 
@@ -39,41 +40,32 @@ def default_store() -> str:
     return f"lmdb:{folder / 'store'}"
 
 
-def _complete_session(ctx: typer.Context, incomplete: str) -> list[str]:
+def _complete_session(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
     """Offer the newest sessions that begin with what was typed; nothing where it fails."""
     try:
         with opened(ctx.params.get("store")) as store:
-            page = store.heads(limit=COMPLETED_MAX)
-            ids = [head.header.id for head in page.items]
+            page = store.heads(limit=_COMPLETED_MAX)
     except Exception:
         return []  # a shell that is completing has no place for an error
-    return [session_id for session_id in ids if session_id.startswith(incomplete)]
+    ids = [head.header.id for head in page.items]
+    return [CompletionItem(one) for one in ids if one.startswith(incomplete) and one.isprintable()]
 
 
-COMPLETED_MAX: Final = 1_000
+_COMPLETED_MAX: Final = 1_000
 
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        envvar="EVENTLOG_STORE",
-        metavar="URL",
-        help="The store: lmdb:PATH or jsonl:PATH. Without it, the one in your data folder.",
-        show_default=False,
-    ),
-]
-JsonFlag = Annotated[
-    bool, typer.Option("--json", help="Print JSON with the fields of the Python records.")
-]
-SessionArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="SESSION",
-        help="A session id, or the front of one where no other begins with it.",
-        autocompletion=_complete_session,
-        show_default=False,
-    ),
-]
+store_option = click.option(
+    "--store",
+    envvar="EVENTLOG_STORE",
+    show_envvar=True,
+    metavar="URL",
+    help="The store: lmdb:PATH or jsonl:PATH. Without it, the one in your data folder.",
+)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON with the fields of the Python records."
+)
+session_argument = click.argument("session", metavar="SESSION", shell_complete=_complete_session)
 
 
 def examples(*lines: str, note: str = "") -> str:

@@ -5,46 +5,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Final
 
-import typer
+import click
 
 from eventlog.query.records import EventTrace, LineageTrace, SessionRecord
 from eventlog.query.session_query import SessionQuery
 from eventlog.query.text import cut_characters, one_line
 
 from .failures import DAMAGED, DONE
-from .options import JsonFlag, SessionArgument, StoreOption, examples, find_session, querying
+from .options import (
+    examples,
+    find_session,
+    json_option,
+    querying,
+    session_argument,
+    store_option,
+)
 from .output import Part, Screen, complain_of_faults, print_json, short_path
 from .times import shown_time
 
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
-    app.command(
-        "trace",
-        epilog=examples(
-            "eventlog trace 3fd7 12",
-            "eventlog trace 3fd7 12 --json | jq .current_seq",
-            note="--json prints one document: an EventTrace.",
-        ),
-    )(trace_event)
-    app.command(
-        "lineage",
-        epilog=examples(
-            "eventlog lineage 3fd7",
-            note="--json prints one document: a LineageTrace.",
-        ),
-    )(trace_session)
+def register(group: click.Group) -> None:
+    group.add_command(trace_event)
+    group.add_command(trace_session)
 
 
-def trace_event(
-    session: SessionArgument,
-    seq: Annotated[int, typer.Argument(metavar="SEQ", min=0, help="The event's number.")],
-    store: StoreOption = None,
-    as_json: JsonFlag = False,
-) -> None:
+@click.command(
+    "trace",
+    short_help="Tell what an event came from and what became of it.",
+    epilog=examples(
+        "eventlog trace 3fd7 12",
+        "eventlog trace 3fd7 12 --json | jq .current_seq",
+        note="--json prints one document: an EventTrace.",
+    ),
+)
+@session_argument
+@click.argument("seq", metavar="SEQ", type=click.IntRange(min=0))
+@store_option
+@json_option
+def trace_event(session: str, seq: int, store: str | None, as_json: bool) -> int:
     """
     Tell what an event came from and what became of it: its sources, what it replaced,
     what replaced it, and which event of the surface stands for it now.
@@ -55,7 +57,7 @@ def trace_event(
             print_json(trace)
         else:
             _show_trace(Screen(), query, trace)
-    raise typer.Exit(DONE)
+    return DONE
 
 
 def _show_trace(screen: Screen, query: SessionQuery, trace: EventTrace) -> None:
@@ -96,13 +98,22 @@ def _show_trace(screen: Screen, query: SessionQuery, trace: EventTrace) -> None:
         line("now", trace.current_seq)
 
 
-SEQS_SHOWN_MAX = 20
-CHAIN_SHOWN_MAX = 5
+SEQS_SHOWN_MAX: Final = 20
+CHAIN_SHOWN_MAX: Final = 5
 
 
-def trace_session(
-    session: SessionArgument, store: StoreOption = None, as_json: JsonFlag = False
-) -> None:
+@click.command(
+    "lineage",
+    short_help="Draw the sessions above and below a session.",
+    epilog=examples(
+        "eventlog lineage 3fd7",
+        note="--json prints one document: a LineageTrace.",
+    ),
+)
+@session_argument
+@store_option
+@json_option
+def trace_session(session: str, store: str | None, as_json: bool) -> int:
     """
     Draw the sessions that a session came from and those that came from it.
     """
@@ -113,7 +124,7 @@ def trace_session(
     else:
         _show_lineage(Screen(), lineage)
     damaged = complain_of_faults(lineage.faults) > 0
-    raise typer.Exit(DAMAGED if damaged else DONE)
+    return DAMAGED if damaged else DONE
 
 
 def _show_lineage(screen: Screen, lineage: LineageTrace) -> None:

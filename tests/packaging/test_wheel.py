@@ -128,7 +128,7 @@ def test_importing_the_library_imports_no_extra(tmp_path: Path) -> None:
     """
     ``import eventlog`` loads nothing that a base install lacks, and no test tool.
     """
-    extras = "typer rich platformdirs rapidfuzz zstandard mcp apsw pytest hypothesis".split()
+    extras = "click rich platformdirs rapidfuzz zstandard mcp apsw pytest hypothesis".split()
     code = (
         f"import sys, eventlog, eventlog.query; print(sorted(set({extras!r}) & set(sys.modules)))"
     )
