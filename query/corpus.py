@@ -51,7 +51,7 @@ class LiveSource(Protocol):
     ) -> HeadPage:
         """Return a page of the live sessions whose header names *parent_id*."""
 
-    def snapshot(self, session_id: str, at: int | None = None) -> LogSnapshot:
+    def snapshot(self, session_id: str, *, at: int | None = None) -> LogSnapshot:
         """Return a live session's log as of a length, or raise SessionNotFound."""
 
 

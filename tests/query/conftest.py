@@ -1,0 +1,44 @@
+"""The stores that queries are tested over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eventlog import EventStore, LiveSessions, open_store
+from eventlog.query import SessionQuery
+
+SCHEMES = ("memory", "lmdb", "jsonl")
+
+
+def opened(scheme: str, folder: Path) -> EventStore:
+    """An empty store of its own."""
+    return open_store("memory:" if scheme == "memory" else f"{scheme}:{folder / scheme}")
+
+
+@pytest.fixture(params=SCHEMES)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EventStore]:
+    """A new store of each driver."""
+    with opened(request.param, tmp_path) as store:
+        yield store
+
+
+@pytest.fixture
+def memory() -> Iterator[EventStore]:
+    """A new store in memory, where the driver makes no difference."""
+    with open_store("memory:") as store:
+        yield store
+
+
+@pytest.fixture
+def live() -> LiveSessions:
+    """No live sessions yet."""
+    return LiveSessions()
+
+
+@pytest.fixture
+def query(live: LiveSessions, store: EventStore) -> SessionQuery:
+    """A query over *live* and *store*."""
+    return SessionQuery(live, store)
