@@ -9,7 +9,7 @@ Four small tables for a session: *nodes* (label → node, in label order), *repl
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from sortedcontainers import SortedDict
@@ -91,6 +91,34 @@ class MemoryTables:
         self._replaced: dict[int, tuple[int, ...]] = {}
         self._replaced_by: dict[int, int] = {}
         self._citing: dict[int, list[int]] = {}
+
+    @classmethod
+    def from_rows(
+        cls,
+        nodes: Mapping[int, int],
+        replaced: Mapping[int, tuple[int, tuple[int, ...]]],
+        citing: dict[int, list[int]],
+    ) -> MemoryTables:
+        """
+        Build the tables of a log from their rows, taking them over.
+
+        Args:
+            nodes: The nodes by label, in any order.
+
+            replaced: The label and the shadowed nodes of each replacement, by seq.
+
+            citing: The ascending citing events by source, without what they shadow.
+
+        Cost: O(rows · log rows), and O(rows) where nodes are in label order.
+        """
+        tables = cls()
+        tables._nodes = SortedDict(nodes)
+        for seq, (label, shadowed) in replaced.items():
+            tables._labels[seq] = label
+            tables._replaced[seq] = shadowed
+            tables._replaced_by.update(dict.fromkeys(shadowed, seq))
+        tables._citing = citing
+        return tables
 
     @property
     def replacements(self) -> int:

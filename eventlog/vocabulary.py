@@ -239,7 +239,7 @@ def _items(value: JSONValue) -> list[JSONValue]:
     return value if type(value) is list else []
 
 
-def _enveloped(data: Data) -> Data:
+def enveloped(data: Data) -> Data:
     """The message of an assistant or a tool, or the data that holds its fields."""
     message = data.get("message")
     return message if type(message) is dict else data
@@ -272,11 +272,11 @@ def _user_text(data: Data) -> Iterator[JSONValue]:
 
 
 def _assistant_text(data: Data) -> Iterator[JSONValue]:
-    return block_texts(_enveloped(data).get("content"))
+    return block_texts(enveloped(data).get("content"))
 
 
 def _result_text(data: Data) -> Iterator[JSONValue]:
-    yield from block_texts(_enveloped(data).get("content"))
+    yield from block_texts(enveloped(data).get("content"))
     error = data.get("error")
     yield _member(error, "name")
     yield _member(error, "code")
@@ -308,7 +308,7 @@ def _user_message(data: Data) -> Data:
 
 
 def _assistant_message(data: Data) -> Data | None:
-    message = _enveloped(data)
+    message = enveloped(data)
     if message is data:
         source = data.get("provenance")
         source = {**source, "kind": "model"} if type(source) is dict else {"kind": "model"}
@@ -318,7 +318,7 @@ def _assistant_message(data: Data) -> Data | None:
 
 
 def _result_message(data: Data) -> Data:
-    message = _enveloped(data)
+    message = enveloped(data)
     if message is not data:
         return message
     call_id = data.get("callId")
