@@ -82,6 +82,9 @@ def run(arguments: Sequence[str]) -> int:
         where = PROGRAM if context is None else context.command_path
         complain(f"{error.format_message().rstrip('.')}; see {where} --help")
         return error.exit_code
+    except SystemExit as ended:
+        # click ends so where it answers a shell that completes.
+        return ended.code if isinstance(ended.code, int) else DONE
     except (KeyboardInterrupt, click.Abort):
         complain("interrupted")
         return INTERRUPTED

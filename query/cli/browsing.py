@@ -182,14 +182,12 @@ def read_event(
             print_json(window)
             return DONE
         classes: dict[int, EventClass] = {}
-        code = DONE
         try:
             page = query.list_events(session_id, start=window.start_seq, limit=len(window.events))
             classes = {record.seq: record.event_class for record in page.items}
         except SessionQueryError as error:
-            # The events are sound; how they stand to the surface cannot be said.
-            code, line = describe(error)
-            complain(line)
+            # The events are sound and the answer is whole; only their classes are left out.
+            complain(describe(error)[1])
     screen = Screen()
     for event in window.events:
         style = "bold" if event.seq == seq else ""
@@ -199,7 +197,7 @@ def read_event(
             parts.append((f"  cites {len(event.source_event_seqs)}", "dim"))
         screen.line(*parts)
         screen.line(orjson.dumps(event.data, option=orjson.OPT_INDENT_2).decode(), indent=2)
-    return code
+    return DONE
 
 
 @click.command(
