@@ -19,9 +19,12 @@ except ImportError as error:
     raise MissingExtra("testing", 'pip install "agent-eventlog[testing]"') from error
 
 # The promises are in plain asserts; pytest explains them only in modules named to it.
-pytest.register_assert_rewrite("eventlog.testing.contract")
+pytest.register_assert_rewrite("eventlog.testing.contract", "eventlog.testing.agreement")
 
+from eventlog.testing.agreement import StoresAgree  # noqa: E402
 from eventlog.testing.contract import StoreContract  # noqa: E402
+from eventlog.testing.faulty import FaultyStore  # noqa: E402
+from eventlog.testing.naive import NaiveLog, NaiveStore, NaiveSurface  # noqa: E402
 from eventlog.testing.samples import (  # noqa: E402
     busy_log,
     make_header,
@@ -32,15 +35,38 @@ from eventlog.testing.samples import (  # noqa: E402
     summary,
     tool_result,
 )
+from eventlog.testing.strategies import (  # noqa: E402
+    event_data,
+    event_types,
+    headers,
+    json_values,
+    logs,
+    malformed_records,
+    rejected_values,
+    session_ids,
+)
 
 __all__ = [
+    "FaultyStore",
+    "NaiveLog",
+    "NaiveStore",
+    "NaiveSurface",
     "StoreContract",
+    "StoresAgree",
     "busy_log",
+    "event_data",
+    "event_types",
+    "headers",
+    "json_values",
+    "logs",
     "make_header",
+    "malformed_records",
     "message",
     "messages",
     "note",
     "random_log",
+    "rejected_values",
+    "session_ids",
     "summary",
     "tool_result",
 ]

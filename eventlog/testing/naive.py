@@ -105,6 +105,12 @@ class NaiveSurface:
             return EventClass.CURRENT
         return EventClass.SHADOWED if seq in self.replaced_by else EventClass.LOG_ONLY
 
+    def stand_in(self, seq: int) -> int | None:
+        """Return the node that stands for *seq* now; None for one that never was a node."""
+        while seq in self.replaced_by:
+            seq = self.replaced_by[seq]
+        return seq if seq in self.nodes else None
+
     def citing(self, seq: int) -> list[int]:
         """Return the events that cite *seq*, ascending."""
         return [event.seq for event in self.events if seq in (event.source_event_seqs or ())]

@@ -21,6 +21,7 @@ __all__ = [
     "random_log",
     "summary",
     "tool_result",
+    "wild_event",
 ]
 
 # A source of choices: gives an int in [0, n) for each n > 0.
@@ -155,6 +156,29 @@ def random_event(choose: Choose, surface: NaiveSurface) -> Event:
     """Return an event that may follow the log that *surface* has taken in."""
     kind = _KINDS[choose(len(_KINDS))]
     return kind(choose, surface)
+
+
+def wild_event(choose: Choose, seq: int, surface: NaiveSurface) -> Event:
+    """
+    Return an event with any op and any sources, which the fold may accept or refuse.
+
+    Args:
+        seq: Its seq; *surface* may be shorter.
+    """
+    bound = surface.length + 2
+    types = ("user/message", "assistant/message", "tool/result", "x/card", "x/note", "turn/start")
+    start, end = choose(bound), choose(bound)
+    op = (None, APPEND, Replace(start, end), Replace(start, end))[choose(4)]
+    sources = (
+        None,
+        [],
+        [choose(bound) for _ in range(choose(4))],
+        list(range(min(start, end), max(start, end) + 1)),
+        surface.nodes,
+    )[choose(5)]
+    return Event(
+        seq, seq, types[choose(len(types))], {"n": seq}, surface_op=op, source_event_seqs=sources
+    )
 
 
 def _appended(choose: Choose, surface: NaiveSurface) -> Event:

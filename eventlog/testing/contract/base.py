@@ -188,5 +188,6 @@ def surface_facts(log: LogSnapshot | NaiveSurface) -> dict[str, object]:
         "nodes": nodes,
         "replaced_by": replaced_by,
         "replaced": replaced,
+        "stand_ins": [log.stand_in(seq) for seq in seqs],
         "citing": [log.citing(seq) for seq in seqs],
     }

@@ -146,6 +146,7 @@ class DeleteContract(ContractBase):
             lambda: snapshot.classify(0),
             lambda: snapshot.replaced_by(0, 4),
             lambda: snapshot.replaced(3),
+            lambda: snapshot.stand_in(0),
             snapshot.nodes,
             lambda: snapshot.citing(0),
         ):

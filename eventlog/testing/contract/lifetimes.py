@@ -46,6 +46,7 @@ SNAPSHOT_CALLS: dict[str, Callable[[LogSnapshot], Any]] = {
     "classify": lambda snapshot: snapshot.classify(0),
     "replaced_by": lambda snapshot: snapshot.replaced_by(0, 2),
     "replaced": lambda snapshot: snapshot.replaced(1),
+    "stand_in": lambda snapshot: snapshot.stand_in(0),
     "nodes": lambda snapshot: snapshot.nodes(),
     "citing": lambda snapshot: snapshot.citing(0),
 }

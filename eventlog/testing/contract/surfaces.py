@@ -88,6 +88,7 @@ class SurfaceContract(ContractBase):
         assert [[1, 2], [0, 5], [6, 3, 4]] == [snapshot.replaced(seq) for seq in (5, 6, 8)]
         expected = [*[SHADOWED] * 7, CURRENT, CURRENT, LOG_ONLY]
         assert expected == [snapshot.classify(seq) for seq in range(10)]
+        assert [*[8] * 7, 7, 8, None] == [snapshot.stand_in(seq) for seq in range(10)]
 
     def test_f2_shadowed_bound_is_refused(self, store: EventStore) -> None:
         """
@@ -320,7 +321,7 @@ class SurfaceContract(ContractBase):
         store.append(make_header(), messages(6))
         snapshot = store.snapshot("s1", at=4)
 
-        for ask in (snapshot.classify, snapshot.replaced, snapshot.citing):
+        for ask in (snapshot.classify, snapshot.replaced, snapshot.stand_in, snapshot.citing):
             with pytest.raises(InvalidArgument) as caught:
                 ask(bad)
             assert "seq" == caught.value.name
