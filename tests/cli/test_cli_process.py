@@ -1,0 +1,103 @@
+"""The command line as a process: what it imports, and how it ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eventlog import open_store
+from support import make_header, messages
+
+HEAVY = ["rich", "rapidfuzz", "sqlite3", "mcp", "pydantic", "zstandard", "unittest", "asyncio"]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with one long session."""
+    named = f"lmdb:{tmp_path / 'store'}"
+    with open_store(named) as store:
+        store.append(make_header("s"), messages(20_000))
+    return named
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run *code* in a fresh interpreter."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", "s"], ["list", "--json"]], ids=" ".join)
+def test_looking_imports_nothing_heavy(url: str, command: list[str]) -> None:
+    """
+    Start-up is most of what a look costs, so what it does not need is not imported.
+    """
+    code = (
+        "import sys; from eventlog.query.cli import main; code = main(sys.argv[1:]);"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], code, file=sys.stderr)"
+    )
+
+    result = python(code, *command, "--store", url)
+
+    assert "[] 0\n" == result.stderr
+
+
+@pytest.mark.parametrize("missing", ["click", "platformdirs"])
+def test_without_its_extra_it_says_how_to_install_it(missing: str) -> None:
+    """On the base install the command is one line with the install command, exit code 2."""
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None;"
+        "from eventlog.query.cli import main; sys.exit(main(['list']))"
+    )
+
+    result = python(code)
+
+    assert (2, "") == (result.returncode, result.stdout)
+    assert 'pip install "agent-eventlog[cli]"' in result.stderr
+    assert 1 == result.stderr.count("\n")
+
+
+def test_a_reader_that_has_enough_is_no_error(url: str) -> None:
+    """Piped into head, a long answer ends quietly."""
+    result = subprocess.run(
+        ["bash", "-c", '"$0" -m eventlog show s --all --store "$1" | head -1', sys.executable, url],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ("s\n", "", 0) == (result.stdout, result.stderr, result.returncode)
+
+
+def test_an_interrupt_is_one_line(url: str) -> None:
+    """Ctrl-C ends a command without a traceback, below the ^C, with the shell's code for it."""
+    code = (
+        "import sys; from eventlog.query.cli import browsing, main\n"
+        "def strike(*_): raise KeyboardInterrupt\n"
+        "browsing.querying = strike\n"
+        "sys.exit(main(['list']))"
+    )
+
+    result = python(code)
+
+    assert (130, "", "\neventlog: interrupted\n") == (
+        result.returncode,
+        result.stdout,
+        result.stderr,
+    )
+
+
+def test_the_version_is_printed() -> None:
+    """--version names the release that is installed."""
+    result = python(
+        "import sys; from eventlog.query.cli import main; sys.exit(main(['--version']))"
+    )
+
+    assert 0 == result.returncode
+    assert result.stdout.startswith("eventlog, version ")
