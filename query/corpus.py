@@ -16,18 +16,17 @@ from attrs import field, frozen
 
 from eventlog.admission import first_difference
 from eventlog.errors import (
-    CorruptLog,
     EventLogError,
     HeaderConflict,
     SessionNotFound,
-    ValueRejected,
 )
-from eventlog.model import Event, EventClass, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
+from eventlog.model import Fault, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import EventStore
-from eventlog.values import check_session_id
 
-from .errors import Code, SessionQueryError, reading, told
+from .corpus_snapshot import CorpusSnapshot
+from .errors import Code, SessionQueryError, check_id, is_id, not_found, reading, told
+from .faults import distinct, fault_of
 from .records import OnConflict, SessionRecord
 
 __all__ = ["Corpus", "CorpusPage", "CorpusSnapshot", "LiveSource", "Scan"]
@@ -96,71 +95,6 @@ class CorpusPage:
     faults: tuple[Fault, ...] = field(default=())
 
 
-class CorpusSnapshot:
-    """
-    One session's log as of a length, live or stored, with every failure told in codes.
-
-    The same as a :class:`~eventlog.snapshot.LogSnapshot`, which it reads from.
-
-    Attributes:
-        live: Whether the live log was taken.
-    """
-
-    __slots__ = ("_inner", "header", "length", "live")
-
-    def __init__(self, inner: LogSnapshot, *, live: bool) -> None:
-        self._inner = inner
-        self.live = live
-        self.header: SessionHeader = inner.header
-        self.length: int = inner.length
-
-    @property
-    def session_id(self) -> str:
-        return self.header.id
-
-    def read(self, start: int, stop: int) -> list[Event]:
-        stop = min(stop, self.length)
-        if start >= stop:
-            return []
-        with reading(self.header.id):
-            events = self._inner.read(start, stop)
-            # What a third-party store gives is looked at once more: a window that is short
-            # or displaced would be served as the truth.
-            if [event.seq for event in events] != [*range(start, stop)]:
-                raise CorruptLog(
-                    self.header.id, None, None, None, start, "seq", "the store gave other events"
-                )
-        return events
-
-    def classify(self, seq: int) -> EventClass:
-        with reading(self.header.id):
-            return self._inner.classify(seq)
-
-    def replaced_by(self, start: int, stop: int) -> dict[int, int]:
-        with reading(self.header.id):
-            return self._inner.replaced_by(start, stop)
-
-    def replaced(self, seq: int) -> list[int]:
-        with reading(self.header.id):
-            return self._inner.replaced(seq)
-
-    def stand_in(self, seq: int) -> int | None:
-        with reading(self.header.id):
-            return self._inner.stand_in(seq)
-
-    def nodes(self, *, after: int | None = None, limit: int | None = None) -> list[int]:
-        with reading(self.header.id):
-            return self._inner.nodes(after=after, limit=limit)
-
-    def citing(self, seq: int) -> list[int]:
-        with reading(self.header.id):
-            return self._inner.citing(seq)
-
-    def __repr__(self) -> str:
-        kind = "live" if self.live else "stored"
-        return f"<CorpusSnapshot of {self.header.id!r}, {kind}, {self.length} events>"
-
-
 @frozen
 class Corpus:
     """
@@ -215,12 +149,17 @@ class Corpus:
             _compare(session_id, listed, found.header)
         return found
 
-    def find(self, session_id: str, faults: list[Fault]) -> SessionRecord | None:
+    def find(
+        self, session_id: str, faults: list[Fault], *, tolerant: bool = False
+    ) -> SessionRecord | None:
         """
         Return the record of one session, None where neither source has it.
 
         Args:
             faults: Takes what could not be read of a session that is live.
+
+            tolerant: Whether a session that cannot be read is one of *faults*, and None,
+                too.
 
         Cost: 1 head of each source.
 
@@ -229,7 +168,25 @@ class Corpus:
                 read and it is not live; PERSISTENCE_FAILED.
         """
         check_id(session_id)
-        return self._merged(session_id, self._live_head(session_id), None, faults)
+        try:
+            return self._merged(session_id, self._live_head(session_id), None, faults)
+        except _Unreadable as unreadable:
+            if not tolerant:
+                raise unreadable.error from unreadable.error.__cause__
+            faults.append(fault_of(unreadable.error))
+            return None
+
+    def first_faults(self, scan: Scan) -> tuple[Fault, ...]:
+        """
+        Return what the store tells on the first page of *scan*: logs that have no place in
+        the order are told there only. Cost: 1 head.
+
+        Raises:
+            SessionQueryError: PERSISTENCE_FAILED.
+        """
+        faults: list[Fault] = []
+        _heads(self.store if scan.stored else None, scan, None, 1, faults)
+        return distinct(faults)
 
     def walk(
         self,
@@ -353,11 +310,10 @@ class Corpus:
                 record = self._merged(
                     session_id, live.get(session_id), stored.get(session_id), faults
                 )
+            except _Unreadable as unreadable:
+                faults.append(fault_of(unreadable.error))
             except SessionQueryError as error:
-                tolerated = error.code is Code.CORRUPT_SESSION or (
-                    error.code is Code.SOURCE_CONFLICT and on_conflict is OnConflict.FAULT
-                )
-                if not tolerated:
+                if error.code is not Code.SOURCE_CONFLICT or on_conflict is OnConflict.RAISE:
                     raise
                 faults.append(fault_of(error))
             else:
@@ -376,71 +332,58 @@ class Corpus:
         faults: list[Fault],
     ) -> SessionRecord | None:
         """Merge what both sources have; one that gave nothing so far is asked by id."""
-        damage: SessionQueryError | None = None
-        if stored is None and self.store is not None:
+        unreadable: _Unreadable | None = None
+        if stored is None:
             try:
-                with reading(session_id):
-                    stored = self.store.head(session_id)
-                    if stored is not None and stored.header.id != session_id:
-                        raise HeaderConflict(session_id, "id", stored.header.id, session_id)
-            except SessionQueryError as error:
-                if error.code is not Code.CORRUPT_SESSION:
-                    raise
-                damage = error
+                stored = self._stored_head(session_id)
+            except _Unreadable as error:
+                unreadable = error
         live = live or self._live_head(session_id)
         if live is not None:
             if stored is not None:
                 _compare(session_id, stored.header, live.header)
-            if damage is not None:
-                faults.append(fault_of(damage))
-            persisted = stored is not None or damage is not None
+            if unreadable is not None:
+                faults.append(fault_of(unreadable.error))
+            persisted = stored is not None or unreadable is not None
             return SessionRecord(live.header, True, persisted, live.length, live.last_time)
-        if damage is not None:
-            raise damage
+        if unreadable is not None:
+            raise unreadable
         if stored is None:
             return None
         return SessionRecord(stored.header, False, True, stored.length, stored.last_time)
 
+    def _stored_head(self, session_id: str) -> SessionHead | None:
+        """
+        Return the head of a stored session, None where it is not stored.
 
-def is_id(session_id: object) -> bool:
-    """Tell whether a session can have this id."""
-    try:
-        check_session_id(session_id)
-    except ValueRejected:
-        return False
-    return True
+        Raises:
+            _Unreadable: This session cannot be read, but the store can.
 
-
-def check_id(session_id: object) -> None:
-    """
-    Refuse what can be no session's id.
-
-    Raises:
-        SessionQueryError: SESSION_NOT_FOUND: no session can have it.
-    """
-    try:
-        check_session_id(session_id)
-    except ValueRejected as error:
-        raise SessionQueryError(Code.SESSION_NOT_FOUND, f"no session: {error}") from error
-
-
-def not_found(session_id: str) -> SessionQueryError:
-    """Return the error for an id that no source has."""
-    return SessionQueryError(Code.SESSION_NOT_FOUND, f"no session {session_id!r}", session_id)
-
-
-def fault_of(error: SessionQueryError) -> Fault:
-    """Return the fault that a listing reports for a session that it could not read."""
-    cause = error.__cause__
-    if isinstance(cause, CorruptLog):
-        return Fault(error.session_id, cause.path, cause.kind, cause.detail or str(cause))
-    kind = "conflict" if error.code is Code.SOURCE_CONFLICT else "unreadable"
-    return Fault(error.session_id, None, kind, error.detail)
+            SessionQueryError: SOURCE_CONFLICT; PERSISTENCE_FAILED.
+        """
+        if self.store is None:
+            return None
+        try:
+            with reading(session_id):
+                head = self.store.head(session_id)
+                if head is not None and head.header.id != session_id:
+                    raise HeaderConflict(session_id, "id", head.header.id, session_id)
+                return head
+        except SessionQueryError as error:
+            if error.code is Code.PERSISTENCE_FAILED:
+                # A file that is denied is one session's matter; a disk that is gone is not.
+                with reading():
+                    self.store.heads(limit=1)
+            elif error.code is not Code.CORRUPT_SESSION:
+                raise
+            raise _Unreadable(error) from error
 
 
-def distinct(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Return *faults* in order, each once."""
-    return tuple(dict.fromkeys(faults))
+class _Unreadable(Exception):
+    """One stored session cannot be read, for the reason *error*."""
+
+    def __init__(self, error: SessionQueryError) -> None:
+        self.error = error
 
 
 def key_of(head: SessionHead) -> SortKey:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeGuard
 
 from eventlog.errors import (
     CorruptLog,
@@ -17,7 +17,9 @@ from eventlog.errors import (
     InvalidSurface,
     SessionNotFound,
     UnsupportedFormat,
+    ValueRejected,
 )
+from eventlog.values import check_session_id
 
 __all__ = ["SessionQueryError", "SessionQueryErrorCode"]
 
@@ -141,6 +143,33 @@ def told(error: Exception, session_id: str | None = None) -> SessionQueryError:
         elif isinstance(error, InvalidArgument) and error.name == "at":
             code, detail = Code.INVALID_WINDOW, _said(error)
     return SessionQueryError(code, detail, session_id)
+
+
+def is_id(session_id: object) -> TypeGuard[str]:
+    """Tell whether a session can have this id."""
+    try:
+        check_session_id(session_id)
+    except ValueRejected:
+        return False
+    return True
+
+
+def check_id(session_id: object) -> None:
+    """
+    Refuse what can be no session's id.
+
+    Raises:
+        SessionQueryError: SESSION_NOT_FOUND: no session can have it.
+    """
+    try:
+        check_session_id(session_id)
+    except ValueRejected as error:
+        raise SessionQueryError(Code.SESSION_NOT_FOUND, f"no session: {error}") from error
+
+
+def not_found(session_id: str) -> SessionQueryError:
+    """Return the error for an id that no source has."""
+    return SessionQueryError(Code.SESSION_NOT_FOUND, f"no session {session_id!r}", session_id)
 
 
 def check_cancel(cancel: Callable[[], bool] | None) -> None:

@@ -68,9 +68,10 @@ def _texts_or_none(given: Collection[str | None]) -> tuple[str | None, ...]:
 
 
 def _classes(given: Collection[EventClass | str]) -> tuple[EventClass, ...]:
-    texts = {str(value) if isinstance(value, str) else value for value in _values(given)}
-    for value in texts.difference(EventClass):
-        raise _refused(f"no event class: {shown(value)}")
+    texts = _texts([str(value) if isinstance(value, str) else value for value in _values(given)])  # type: ignore[misc]
+    for value in texts:
+        if value not in set(EventClass):
+            raise _refused(f"no event class: {shown(value)}")
     return tuple(kind for kind in EventClass if kind in texts)
 
 

@@ -12,7 +12,7 @@ from attrs import define, field
 from eventlog.model import Fault, HeadKey
 
 from .corpus import Corpus, CorpusPage, Scan
-from .errors import check_cancel
+from .errors import check_cancel, is_id
 from .filters import LIVE, PERSISTED, Availability, CreatedAt, Ids, Parent, SessionFilter
 from .records import OnConflict, SessionRecord
 
@@ -92,6 +92,8 @@ def _stretches(
         return
     scan, first_time, last_time = _scan(filters)
     if last_time is not None and (after is None or after.created_at > last_time):
+        if after is None:
+            yield CorpusPage((), None, corpus.first_faults(scan))
         # Ids are not empty, so this place is before every session of that millisecond.
         after = HeadKey(last_time, "")
     step = min(max(limit, SCAN_HEADS) if filters else limit, PAGE_HEADS_MAX)
@@ -111,7 +113,7 @@ def _stretches(
 def _scan(filters: Sequence[SessionFilter]) -> tuple[Scan, int | None, int | None]:
     """Return what has to be walked, and the first and last creation time in it."""
     parents = _intersection(
-        tuple(parent for parent in f.values if parent is not None)
+        tuple(parent for parent in f.values if is_id(parent))
         for f in filters
         if isinstance(f, Parent) and None not in f.values
     )

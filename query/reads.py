@@ -14,7 +14,7 @@ from eventlog.model import Event, EventClass
 from eventlog.values import is_seq
 from eventlog.vocabulary import Vocabulary
 
-from .corpus import CorpusSnapshot
+from .corpus_snapshot import CorpusSnapshot
 from .errors import Code, SessionQueryError, check_cancel, shown
 from .filters import EventFilter, Seq, seq_range
 from .records import EventDocument, EventRecord, EventWindow, SurfaceSnapshot

@@ -12,9 +12,11 @@ from eventlog.store import EventStore
 from eventlog.vocabulary import DEFAULT_VOCABULARY, Vocabulary
 
 from . import reads
-from .corpus import Corpus, CorpusSnapshot, LiveSource, check_id, distinct
+from .corpus import Corpus, LiveSource
+from .corpus_snapshot import CorpusSnapshot
 from .cursors import Cursors
-from .errors import Code, SessionQueryError, check_cancel, shown
+from .errors import Code, SessionQueryError, check_cancel, check_id, shown
+from .faults import distinct
 from .filters import EventFilter, SessionFilter, described, event_filters, session_filters
 from .listing import session_page
 from .records import (

@@ -9,8 +9,10 @@ from typing import Final, TypeAlias
 
 from eventlog.model import Fault
 
-from .corpus import Corpus, CorpusSnapshot, check_id, distinct, fault_of, not_found
-from .errors import Code, SessionQueryError, check_cancel
+from .corpus import Corpus
+from .corpus_snapshot import CorpusSnapshot
+from .errors import Code, SessionQueryError, check_cancel, check_id, not_found
+from .faults import distinct
 from .reads import record_at
 from .records import Descendant, EventTrace, LineageTrace, SessionRecord
 
@@ -97,13 +99,7 @@ def _ancestors(
         if parent_id in seen:
             raise _circle(parent_id)
         seen.add(parent_id)
-        try:
-            parent = corpus.find(parent_id, faults)
-        except SessionQueryError as error:
-            if error.code is not Code.CORRUPT_SESSION:
-                raise
-            faults.append(fault_of(error))
-            parent = None
+        parent = corpus.find(parent_id, faults, tolerant=True)
         if parent is None:
             break
         ancestors.append(parent)
