@@ -49,8 +49,9 @@ class FoldCache:
 
             read: Reads ``[start, stop)`` of the log.
 
-            scan: Reads the same for folding; its events may lack their data. Defaults
-                to *read*.
+            scan: Reads the same for folding: its events may lack their data, and those
+                that :func:`~eventlog.surface.is_inert` may be left out. Defaults to
+                *read*.
 
         Cost: O(k log n) for the k events not folded yet.
 
@@ -100,13 +101,16 @@ class _Fold:
 
     def catch_up(self, length: int, read: ReadEvents, scan: ReadEvents) -> None:
         while self.length < length and self.refused is None:
-            for event in scan(self.length, min(self.length + CHUNK_EVENTS, length)):
+            stop = min(self.length + CHUNK_EVENTS, length)
+            for event in scan(self.length, stop):
                 try:
                     step = plan(self.tables, event, lambda seq: next(iter(read(seq, seq + 1))))
                 except InvalidSurface as error:
-                    self.refused = error
+                    self.refused, self.length = error, event.seq
                     break
                 apply(self.tables, step)
-                self.length += 1
+                self.length = event.seq + 1
+            else:
+                self.length = stop
         if self.refused is not None and self.length < length:
             raise InvalidSurface(self.refused.seq, self.refused.reason)

@@ -39,6 +39,7 @@ __all__ = [
     "Surface",
     "apply",
     "fold_surface",
+    "is_inert",
     "plan",
     "plan_batch",
 ]
@@ -135,6 +136,15 @@ def plan(tables: FoldTables, event: Event, read_event: ReadEvent) -> Step:
     else:
         cites = sources
     return Step(event.seq, label, removed, is_replacement, cites)
+
+
+def is_inert(event: Event) -> bool:
+    """Tell whether a fold may pass *event* by: no rule looks at it, and it changes nothing."""
+    return (
+        event.surface_op is None
+        and event.source_event_seqs is None
+        and event.type not in MUST_BE_NODES
+    )
 
 
 def apply(tables: FoldTables, step: Step) -> None:

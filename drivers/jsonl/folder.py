@@ -153,6 +153,7 @@ class Catalogue:
         try:
             with LogFile(path, id_of(stem), self._meter) as file:
                 self.put(stem, read_header(file, file.status()))
+                self._meter.records += 1
         except FileNotFoundError:
             return None
         except (EventLogError, OSError) as error:

@@ -122,7 +122,7 @@ def read_header(file: LogFile, status: os.stat_result) -> HeaderFacts:
     """
     Read the first line, and check that the file's name is that of its id.
 
-    Cost: 1 record; 4 KiB, or the line where it is longer.
+    Cost: 4 KiB, or the line where it is longer. The caller counts the record.
 
     Raises:
         CorruptLog: *kind* is ``"empty"``, ``"header"`` or ``"misnamed"``.
@@ -151,7 +151,6 @@ def read_header(file: LogFile, status: os.stat_result) -> HeaderFacts:
             offset=0,
             detail=f"holds session {header.id!r}, whose log is {log_name(header.id)}",
         )
-    file.meter.records += 1
     return HeaderFacts(status.st_dev, status.st_ino, header, stop, hash(line))
 
 
@@ -166,8 +165,8 @@ def survey(
 
         facts: The header as read before; checked likewise.
 
-    Cost: 2 probes, of the header and of the last line; none where *known* is settled and
-    the status is the same. A torn tail is searched backwards, once for each status.
+    Cost: a probe, of the last line, and the header, which the caller counts; nothing
+    where *known* is settled and the status is the same. A torn tail is searched backwards.
 
     Raises:
         CorruptLog: The header is damaged, or the file ends in very many damaged lines.
@@ -179,15 +178,13 @@ def survey(
     stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     if known is not None and known.settled and known.status == stamp:
         return known
-    if facts is not None:
-        file.meter.probes += 1
-        if hash(file.pread(facts.stop, 0)) != facts.digest:
-            known = facts = None
+    if facts is not None and hash(file.pread(facts.stop, 0)) != facts.digest:
+        known = facts = None
     if facts is None:
         facts = read_header(file, status)
-    if known is not None and not _has_mark(file, known.mark):
-        known = None
     tail = _Tail(file, facts.stop, status.st_size)
+    if known is not None and not tail.has(known.mark):
+        known = None
     start = None if known is None else known.start
     if start is None and tail.end > facts.stop:
         start = _start_of(file, facts.stop, tail.end)
@@ -206,16 +203,9 @@ def survey(
     )
 
 
-def _has_mark(file: LogFile, mark: tuple[int, int, int]) -> bool:
-    offset, size, digest = mark
-    file.meter.probes += 1
-    return hash(file.pread(size, offset)) == digest
-
-
 def _start_of(file: LogFile, offset: int, end: int) -> int | None:
     """Return the first seq of the line at *offset*."""
     block = file.pread(min(START_BYTES, end - offset), offset)
-    file.meter.probes += 1
     seq = start_seq(block)
     size = BLOCK_BYTES
     while seq is None and b"\n" not in block:
@@ -224,7 +214,7 @@ def _start_of(file: LogFile, offset: int, end: int) -> int | None:
             return None
         block += more
         size = min(2 * size, 32 * BLOCK_BYTES_MAX)
-    return first_seq(block[: block.index(b"\n") + 1]) if seq is None else seq
+    return first_seq(block[: block.index(b"\n")]) if seq is None else seq
 
 
 class _Tail:
@@ -257,6 +247,11 @@ class _Tail:
         self.mark = (start, self.end - start, hash(self._slice(start, self.end)))
 
     last_time: int | None
+
+    def has(self, mark: tuple[int, int, int]) -> bool:
+        """Tell whether the log still holds what was seen at its end before."""
+        start, size, digest = mark
+        return start + size <= self.end and hash(self._slice(start, start + size)) == digest
 
     def _lf_before(self, position: int) -> int:
         """Return the offset of the last LF before *position*; the header's own bounds it."""
@@ -291,6 +286,6 @@ class _Tail:
         if stop - start > LINE_BYTES_MAX:
             return []
         try:
-            return skeletons_of(self._slice(start, stop))
+            return skeletons_of(self._slice(start, stop - 1))
         except (ValueRejected, InvalidSurface):
             return []

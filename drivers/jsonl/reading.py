@@ -10,13 +10,20 @@ no mixture of lengths costs more than twice the probes of bisection.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from eventlog.errors import CorruptLog, InvalidSurface, ValueRejected
 from eventlog.model import Event
 
-from .envelope import START_BYTES, events_of, first_seq, plain_seq, skeletons_of, start_seq
+from .envelope import (
+    START_BYTES,
+    events_of,
+    first_seq,
+    inert_seq,
+    plain_seq,
+    skeletons_of,
+    start_seq,
+)
 from .layout import LINE_BYTES_MAX, Layout
 from .medium import LogFile
 
@@ -82,7 +89,8 @@ def read_window(file: LogFile, layout: Layout, start: int, stop: int) -> list[Ev
 
 class Scan:
     """
-    The events of a log in order for folding, most of them without their data.
+    The events of a log in order for folding: most without their data, and those left out
+    that a fold may pass by.
 
     Each call reads on where the one before ended.
 
@@ -93,49 +101,64 @@ class Scan:
         self._file = file
         self._layout = layout
         self._next = -1
-        self._events: Iterator[Event] = iter(())
+        self._stop = 0
+        self._walk: Iterator[Event | None] = iter(())
 
     def __call__(self, start: int, stop: int) -> Iterator[Event]:
         """
-        Yield the events of ``[start, stop)``.
+        Yield the events of ``[start, stop)``; what is left out was there too.
 
         Raises:
             CorruptLog: One of them is missing, out of place or malformed, or the log does
                 not start at seq 0.
         """
         if start != self._next:
-            self._events = self._from(start)
-        self._next = stop
-        count = 0
-        for event in islice(self._events, stop - start):
+            self._walk = self._from(start)
+        self._next, self._stop = -1, stop
+        for event in self._walk:
+            if event is None:
+                self._next = stop
+                return
             yield event
-            count += 1
-        if count < stop - start:
-            raise self._file.corrupt("truncated", seq=start + count, detail="the log ends here")
+        raise self._file.corrupt("truncated", seq=stop - 1, detail="the log ends before it")
 
-    def _from(self, start: int) -> Iterator[Event]:
-        file, layout = self._file, self._layout
-        check_start(file, layout)
-        offset, _ = _locate(file, layout, max(start - 1, 0))
+    def _from(self, start: int) -> Iterator[Event | None]:
+        """Yield the events from *start* on, and None whenever the last one asked for is passed."""
+        file = self._file
+        check_start(file, self._layout)
+        offset, _ = _locate(file, self._layout, max(start - 1, 0))
         expected = start
         damage: CorruptLog | None = None
-        for position, line in _read_lines(file, offset, layout.end, SCAN_BYTES):
-            try:
-                found = skeletons_of(line)
-            except (ValueRejected, InvalidSurface) as error:
-                damage = damage or _malformed(file, position, expected, error)
-                if expected > start:
-                    raise damage from None
-                continue
-            file.meter.records += len(found)
-            for event in found:
-                if event.seq != expected:
-                    if expected == start and event.seq < start:
+        for position, block in _read_blocks(file, offset, self._layout.end, SCAN_BYTES):
+            lines = block.split(b"\n")
+            lines.pop()  # what stands behind the last LF
+            file.meter.records += len(lines)
+            for index, line in enumerate(lines):
+                if inert_seq(line) == expected:
+                    expected += 1
+                    if expected == self._stop:
+                        yield None
+                    continue
+                try:
+                    events = skeletons_of(line)
+                except (ValueRejected, InvalidSurface) as error:
+                    place = position + sum(len(earlier) + 1 for earlier in lines[:index])
+                    damage = damage or _malformed(file, place, expected, error)
+                    if expected > start:
+                        raise damage from None
+                    continue
+                file.meter.records += len(events) - 1
+                for event in events:
+                    if event.seq == expected:
+                        expected += 1
+                        yield event
+                        if expected == self._stop:
+                            yield None
+                    elif expected == start and event.seq < start:
                         damage = None
-                        continue
-                    raise damage or _out_of_place(file, position, expected, event.seq)
-                expected += 1
-                yield event
+                    else:
+                        place = position + sum(len(earlier) + 1 for earlier in lines[:index])
+                        raise damage or _out_of_place(file, place, expected, event.seq)
         if damage is not None:
             raise damage
 
@@ -230,31 +253,37 @@ def _probe(file: LogFile, guess: int, high: int, end: int) -> tuple[int, int] | 
 
 
 def _read_lines(file: LogFile, offset: int, end: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and bytes of each line, without its LF, as :func:`_read_blocks` reads them."""
+    for position, block in _read_blocks(file, offset, end, size):
+        begin = 0
+        while (stop := block.find(b"\n", begin)) >= 0:
+            yield position + begin, block[begin:stop]
+            begin = stop + 1
+
+
+def _read_blocks(file: LogFile, offset: int, end: int, size: int) -> Iterator[tuple[int, bytes]]:
     """
-    Yield offset and bytes of each line from *offset* to *end*, which are bounds of lines.
+    Yield offset and bytes of runs of lines from *offset* to *end*, bounds of lines.
+
+    What stands behind a run's last LF comes again, as the start of the next run.
 
     Args:
-        size: Bytes to read at first; later reads are larger, up to 1 MiB and the rest of a
-            line that is longer.
+        size: Bytes to read at first; later reads are larger, up to 1 MiB and as far as a
+            longer line needs.
 
     Raises:
         CorruptLog: A line is longer than any that is written.
     """
-    position = offset
-    rest = b""
     while offset < end:
         block = file.pread(min(size, end - offset), offset)
-        if not block:
-            raise file.corrupt("truncated", offset=position, detail="shrank while it was read")
-        offset += len(block)
-        if rest:
-            block = rest + block
-        begin = 0
-        while stop := block.find(b"\n", begin) + 1:
-            yield position + begin, block[begin:stop]
-            begin = stop
-        position += begin
-        rest = block[begin:]
-        if len(rest) > LINE_BYTES_MAX:
-            raise file.corrupt("malformed", offset=position, detail="the line is too long")
-        size = max(min(2 * size, CHUNK_BYTES_MAX), min(len(rest), 32 * CHUNK_BYTES_MAX))
+        whole = block.rfind(b"\n") + 1
+        if whole:
+            yield offset, block
+            offset += whole
+            size = min(2 * size, CHUNK_BYTES_MAX)
+        elif size > LINE_BYTES_MAX:
+            raise file.corrupt("malformed", offset=offset, detail="the line is too long")
+        elif len(block) < min(size, end - offset):
+            raise file.corrupt("truncated", offset=offset, detail="shrank while it was read")
+        else:
+            size *= 2

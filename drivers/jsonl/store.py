@@ -134,7 +134,9 @@ class JsonlStore(EventStore):
         if file is None:
             return None
         with file:
-            return self._survey(file).head
+            head = self._survey(file).head
+        self.meter.records += 1
+        return head
 
     def _snapshot(self, head: SessionHead, length: int) -> LogSnapshot:
         layout = self._layouts.get(stem_of(head.header.id))
@@ -254,6 +256,7 @@ class JsonlStore(EventStore):
             raise SessionNotFound(session_id)
         with file:
             layout = self._survey(file)
+            self.meter.probes += 1
             if identity is not None and layout.identity != identity:
                 raise SessionNotFound(session_id)
             yield file, layout
