@@ -42,6 +42,7 @@ __all__ = ["register"]
 
 _TEXT_CHARACTERS_MAX: Final = 100
 """Of a title or a text in a table; a terminal may cut it shorter."""
+_FOLDER_CHARACTERS_MAX: Final = 28
 
 
 def register(group: click.Group) -> None:
@@ -138,7 +139,7 @@ def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
                 (header.id, "cyan"),
                 shown_time(header.created_at),
                 f"{record.length:,}",
-                short_path(header.cwd or "-"),
+                short_path(header.cwd or "-", _FOLDER_CHARACTERS_MAX),
                 title,
             )
         )

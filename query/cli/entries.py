@@ -10,13 +10,13 @@ from typing import Final
 from attrs import frozen
 
 from eventlog.model import Event, EventClass
-from eventlog.query.corpus import CorpusSnapshot
+from eventlog.query.corpus_snapshot import CorpusSnapshot
 from eventlog.query.filters import EventFilter, seq_range
 from eventlog.query.records import EventDocument, EventRecord
 from eventlog.query.text import one_line
 from eventlog.vocabulary import Vocabulary
 
-__all__ = ["Entry", "chosen", "newest", "title_of"]
+__all__ = ["Entry", "anything", "chosen", "newest", "title_of"]
 
 _CHUNK_EVENTS: Final = 256
 _TITLE_EVENTS_MAX: Final = 32
@@ -64,11 +64,16 @@ class Entry:
 Wanted = Callable[[Entry], bool]
 
 
+def anything(entry: Entry) -> bool:
+    """Want every event."""
+    return True
+
+
 def chosen(
     log: CorpusSnapshot,
     vocabulary: Vocabulary,
     filters: Sequence[EventFilter] = (),
-    wanted: Wanted = lambda entry: True,
+    wanted: Wanted = anything,
 ) -> Iterator[Entry]:
     """Yield the wanted events that pass *filters*, in seq order, a chunk in memory at a time."""
     start, stop = seq_range(filters, 0, log.length)

@@ -14,8 +14,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
-from eventlog.import_account import ImportAccount
-from eventlog.importing import ImportProgress, import_transcripts
+from eventlog.importing import ImportAccount, ImportProgress, import_transcripts
 from eventlog.sources import TranscriptSource, load_sources
 from eventlog.store import EventStore
 

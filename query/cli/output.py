@@ -206,7 +206,7 @@ class Screen:
         if wrap and indent:
             from rich.padding import Padding
 
-            self._console.print(Padding(text, (0, 0, 0, indent)))
+            self._console.print(Padding(text, (0, 0, 0, indent), expand=False))
         else:
             text.pad_left(indent)
             self._console.print(text, soft_wrap=not wrap)
@@ -242,7 +242,8 @@ def shown_size(size_bytes: int) -> str:
     return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def short_path(path: str) -> str:
-    """Return *path* with the home folder as ``~``."""
+def short_path(path: str, characters_max: int = 1_000) -> str:
+    """Return *path* with the home folder as ``~``, its end where it is long."""
     home = str(Path.home())
-    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
+    short = "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
+    return short if len(short) <= characters_max else "…" + short[1 - characters_max :]
