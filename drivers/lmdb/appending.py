@@ -17,7 +17,8 @@ from eventlog.tables import FoldTables, MemoryTables
 
 from .group import Request
 from .handle import Databases
-from .logs import Feed, Log, corrupt_if_damaged
+from .layout import Damaged
+from .logs import Feed, Log, corrupt
 from .sharing import SharedEnvironment
 
 __all__ = ["Appender"]
@@ -146,10 +147,11 @@ def _judged_in(transaction: lmdb.Transaction[bytes], databases: Databases, batch
 def judged(log: ReadableLog, batch: Batch) -> Admission | EventLogError:
     """Return what *batch* adds to *log*, or why it is refused."""
     try:
-        with corrupt_if_damaged(batch.header.id, "row"):
-            return admit(log, batch)
+        return admit(log, batch)
     except EventLogError as error:
         return error
+    except Damaged as damage:
+        return corrupt(batch.header.id, "row", damage)
 
 
 def _outcome(admission: Admission | EventLogError) -> Outcome:

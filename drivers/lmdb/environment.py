@@ -253,11 +253,11 @@ class Environment:
         # A fork inside a transaction, by the thread that runs it, would wait for itself.
         wait_s = 0.0 if self._map_owner == get_ident() else FORK_WAIT_S
         self._is_held = self._map_lock.acquire(timeout=wait_s)
-        self._is_quiet = self._gate.close(wait_s=wait_s) and self._is_held
+        self._is_quiet = self._gate.close(self, wait_s=wait_s) and self._is_held
 
     def after_fork_in_parent(self) -> None:
         """Go on as before."""
-        self._gate.open()
+        self._gate.open(self)
         if self._is_held:
             self._map_lock.release()
 
@@ -295,47 +295,43 @@ class Reading:
         StoreBusy: Too many reads run, over all processes.
     """
 
-    __slots__ = ("__weakref__", "_environment", "databases", "store", "transaction")
+    __slots__ = ("_environment", "_gate", "databases", "store", "transaction")
 
+    databases: Databases | None
     transaction: lmdb.Transaction[bytes]
+    store: bytes
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self.databases: Databases | None = None
+        self._gate = environment._gate
+        self.databases = None
         self.store = b""
 
     def __enter__(self) -> Self:
-        environment = self._environment
-        environment._check_process()
-        gate = environment._gate
         try:
-            looked = False
-            while True:
-                gate.enter(self)
-                handle = environment._handle
-                if handle is None or (not looked and handle.may_be_outdated):
-                    gate.leave(self)
-                    if not environment.look_again(handle):
-                        return self
-                    looked = True
-                    continue
-                if handle.databases is None:
-                    gate.leave(self)
-                    return self
+            self._gate.enter(self)
+            handle = self._environment._handle
+            if handle is None or (not handle.is_settled and handle.may_be_outdated):
+                handle = self._look_again(handle)
+            while handle is not None:
                 try:
-                    self.transaction = _begin(handle)
+                    self.transaction = _begun(handle)
                 except lmdb.MapResizedError:
-                    gate.leave(self)
-                    environment.follow_growth(handle)
-                    continue
-                self.store = handle.store
-                self.databases = handle.databases
-                return self
+                    self._gate.leave(self)
+                    self._environment.follow_growth(handle)
+                    self._gate.enter(self)
+                    handle = self._environment._handle or self._look_again(None)
+                else:
+                    self.store = handle.store
+                    self.databases = handle.databases
+                    return self
+            self._gate.leave(self)
         except BaseException as error:
             self._leave()
             if isinstance(error, lmdb.Error):
-                raise translated(error, environment.path, writing=False) from error
+                raise translated(error, self._environment.path, writing=False) from error
             raise
+        return self
 
     def __exit__(
         self,
@@ -344,7 +340,7 @@ class Reading:
         traceback: TracebackType | None,
     ) -> None:
         self._leave()
-        if isinstance(error, lmdb.Error):
+        if error is not None and isinstance(error, lmdb.Error):
             raise translated(error, self._environment.path, writing=False) from error
 
     def _leave(self) -> None:
@@ -352,14 +348,30 @@ class Reading:
             if self.databases is not None:
                 self.databases = None
                 self.transaction.abort()
-                # A reader's slot is given back with the object; frames of a traceback
-                # may keep this one.
+                # A reader's slot is given back with the object, and the frames of a
+                # traceback may keep this one.
                 del self.transaction
         finally:
-            self._environment._gate.leave(self)
+            self._gate.leave(self)
+
+    def _look_again(self, seen: Handle | None) -> Handle | None:
+        """Return the handle to read with, inside the gate; None where nothing was stored."""
+        environment = self._environment
+        while True:
+            # Files are opened with the gate closed.
+            self._gate.leave(self)
+            is_there = environment.look_again(seen)
+            self._gate.enter(self)
+            handle = environment._handle
+            if not is_there:
+                return None
+            # A failed write may have closed it again meanwhile.
+            if handle is not None:
+                return handle if handle.databases is not None else None
+            seen = handle
 
 
-def _begin(handle: Handle) -> lmdb.Transaction[bytes]:
+def _begun(handle: Handle) -> lmdb.Transaction[bytes]:
     try:
         return handle.env.begin()
     except lmdb.ReadersFullError:

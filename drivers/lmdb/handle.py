@@ -10,7 +10,7 @@ from time import monotonic, sleep
 from typing import Final
 
 import lmdb
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from eventlog.errors import StoreUnavailable, UnsupportedFormat
 
@@ -93,6 +93,8 @@ class Handle:
         map_bytes: The address space it has.
 
         store: Which store this is: 16 random bytes, empty where nothing was ever stored.
+
+        is_settled: Whether nothing was missing that may come later: databases and locks.
     """
 
     env: lmdb.Environment
@@ -101,10 +103,15 @@ class Handle:
     locked: bool
     map_bytes: int
     store: bytes
+    is_settled: bool = field(init=False)
+
+    @is_settled.default
+    def _settled(self) -> bool:
+        return self.databases is not None and self.locked
 
     @property
     def may_be_outdated(self) -> bool:
-        """Whether another process may have made what this handle could not find."""
+        """Whether another process may have made what was missing when this was opened."""
         if self.databases is None:
             return True
         return not self.locked and has_lock_file(self.env.path())

@@ -39,18 +39,20 @@ remains    ordinal u64                          –
 An event is::
 
     seq u64 | time i64 | sources u32 | type bytes u16 | flags u8
-    [ start u64 | end u64 ]     with flag 2, the bounds of a replacement
-    type | source u64 … | payload | crc
+    [ start u64 | end u64 ]     with flag 2: the bounds of a replacement
+    [ source u64 … ]            with flag 4
+    type | payload | crc
 
 Flags: 1 appends to the surface, 2 replaces, 4 has sources (perhaps none), 8 ignorable.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from struct import Struct
+from itertools import islice
 from typing import Final
 from zlib import crc32
 
@@ -85,14 +87,16 @@ DATABASES: Final = (
     "remains",
 )
 
-U64: Final = Struct(">Q")
-EVENT_KEY: Final = Struct(">QQ")
-TOMBSTONE: Final = Struct("<QB")
+U64: Final = struct.Struct(">Q")
+EVENT_KEY: Final = struct.Struct(">QQ")
+TOMBSTONE: Final = struct.Struct("<QB")
 
-_SESSION: Final = Struct("<QQqQ")
-_CRC: Final = Struct("<I")
-_EVENT: Final = Struct("<QqIHB")
-_BOUNDS: Final = Struct("<QQ")
+_SESSION: Final = struct.Struct("<QQqQ")
+_ORDINAL: Final = struct.Struct("<Q")
+_CRC: Final = struct.Struct("<I")
+_EVENT: Final = struct.Struct("<QqIHB")
+_EVENT_BYTES: Final = _EVENT.size
+_BOUNDS: Final = struct.Struct("<QQ")
 
 _APPENDS, _REPLACES, _HAS_SOURCES, _IGNORABLE = 1, 2, 4, 8
 _SPECIAL = _REPLACES | _HAS_SOURCES
@@ -145,6 +149,11 @@ class SessionRow:
         header = _decode_header(value[_SESSION.size : -_CRC.size])
         return cls(ordinal, length, last_time, position, header)
 
+    @staticmethod
+    def has_ordinal(value: bytes, ordinal: int) -> bool:
+        """Tell whether a row is that of *ordinal*, by looking at nothing else."""
+        return value.startswith(_ORDINAL.pack(ordinal))
+
     def encode(self) -> bytes:
         """Return the row's bytes."""
         numbers = _SESSION.pack(self.ordinal, self.length, self.last_time, self.position)
@@ -194,7 +203,7 @@ def encode_event(event: Event) -> bytes:
     op, sources = event.surface_op, event.source_event_seqs
     name = event.type.encode()
     flags = _IGNORABLE if event.ignorable else 0
-    middle = name
+    middle = b""
     count = 0
     if op is not None:
         if type(op) is Append:
@@ -202,12 +211,13 @@ def encode_event(event: Event) -> bytes:
         else:
             assert type(op) is Replace
             flags |= _REPLACES
-            middle = _BOUNDS.pack(op.start, op.end) + name
+            middle = _BOUNDS.pack(op.start, op.end)
     if sources is not None:
         flags |= _HAS_SOURCES
         count = len(sources)
-        middle += Struct(f"<{count}Q").pack(*sources)
-    body = _EVENT.pack(event.seq, event.time, count, len(name), flags) + middle + event.payload
+        middle += struct.Struct(f"<{count}Q").pack(*sources)
+    head = _EVENT.pack(event.seq, event.time, count, len(name), flags)
+    body = b"".join((head, middle, name, event.payload))
     return body + _CRC.pack(crc32(body))
 
 
@@ -224,42 +234,46 @@ def decode_events(values: Iterable[bytes], start: int, count: int) -> tuple[list
     Raises:
         Damaged: One of them is missing, is another one, or was not written so.
     """
+    taken = list(islice(values, count))
     events: list[Event] = []
+    # Everything in this loop is paid for each event of each window.
     add, unpack, build, types = events.append, _EVENT.unpack_from, Event.from_payload, _types
-    expected, stop, size = start, start + count, 0
-    for value in values:
-        if crc32(value) != _CRC_RESIDUE or len(value) < _EVENT.size + _CRC.size:
-            raise Damaged(expected, "the event does not match its checksum")
-        seq, time, sources_count, name_size, flags = unpack(value)
-        if seq != expected:
-            raise Damaged(expected, f"event {seq} stands in its place")
-        at = _EVENT.size
-        op: SurfaceOp | None = APPEND if flags & _APPENDS else None
-        sources: tuple[int, ...] | None = None
-        if flags & _REPLACES:
-            op = Replace(*_BOUNDS.unpack_from(value, at))
-            at += _BOUNDS.size
-        name = value[at : at + name_size]
-        at += name_size
-        if flags & _HAS_SOURCES:
-            sources = Struct(f"<{sources_count}Q").unpack_from(value, at)
-            at += 8 * sources_count
-        add(
-            build(
-                seq,
-                time,
-                types.get(name) or _type_of(name),
-                value[at:-4],
-                op,
-                sources,
-                flags & _IGNORABLE != 0,
-            )
-        )
-        size += len(value)
-        expected += 1
-        if expected == stop:
-            return events, size
-    raise Damaged(expected, "the event is missing")
+    seq = start
+    try:
+        for seq, value in enumerate(taken, start):
+            if crc32(value) != _CRC_RESIDUE:
+                raise Damaged(seq, "the event does not match its checksum")
+            found, time, sources_count, name_bytes, flags = unpack(value)
+            if found != seq:
+                raise Damaged(seq, f"event {found} stands in its place")
+            if flags & _SPECIAL:
+                op, sources, at = _specials(value, flags, sources_count)
+            else:
+                op, sources, at = (APPEND if flags & _APPENDS else None), None, _EVENT_BYTES
+            end = at + name_bytes
+            name = types.get(value[at:end]) or _type_of(value[at:end])
+            add(build(seq, time, name, value[end:-4], op, sources, flags >= _IGNORABLE))
+    except struct.error as error:
+        raise Damaged(seq, f"the event is too short: {error}") from error
+    if len(events) != count:
+        raise Damaged(start + len(events), "the event is missing")
+    return events, sum(map(len, taken))
+
+
+def _specials(
+    value: bytes, flags: int, sources_count: int
+) -> tuple[SurfaceOp | None, tuple[int, ...] | None, int]:
+    """Read an event's bounds and sources, where it has them; and where its type stands."""
+    at = _EVENT_BYTES
+    op: SurfaceOp | None = APPEND if flags & _APPENDS else None
+    sources: tuple[int, ...] | None = None
+    if flags & _REPLACES:
+        op = Replace(*_BOUNDS.unpack_from(value, at))
+        at += _BOUNDS.size
+    if flags & _HAS_SOURCES:
+        sources = struct.Struct(f"<{sources_count}Q").unpack_from(value, at)
+        at += 8 * sources_count
+    return op, sources, at
 
 
 # Types recur. Bounded, since a hostile log may have a new one in every event.

@@ -4,9 +4,6 @@ One session inside a transaction: what appending judges, and what it writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import lmdb
 
 from eventlog.admission import Admission
@@ -29,16 +26,12 @@ from .layout import (
 )
 from .tables import RowWriter
 
-__all__ = ["Feed", "Log", "corrupt_if_damaged", "read_events", "session_row"]
+__all__ = ["Feed", "Log", "corrupt", "is_alive", "read_events", "session_row"]
 
 
-@contextmanager
-def corrupt_if_damaged(session_id: str, kind: str) -> Iterator[None]:
-    """Turn :class:`~.layout.Damaged` into :class:`~eventlog.errors.CorruptLog`."""
-    try:
-        yield
-    except Damaged as damage:
-        raise CorruptLog(session_id, None, None, None, damage.seq, kind, damage.detail) from damage
+def corrupt(session_id: str, kind: str, damage: Damaged) -> CorruptLog:
+    """Return the error that the library raises for *damage* of a session."""
+    return CorruptLog(session_id, None, None, None, damage.seq, kind, damage.detail)
 
 
 def session_row(
@@ -57,6 +50,22 @@ def session_row(
     if row.header.id != session_id:
         raise Damaged(None, f"the row is that of {row.header.id!r}")
     return row
+
+
+def is_alive(
+    transaction: lmdb.Transaction[bytes], databases: Databases, session_id: str, ordinal: int
+) -> bool:
+    """
+    Tell whether a session is still there, and not another one under its id.
+
+    Raises:
+        Damaged: Its row cannot be read.
+    """
+    value = transaction.get(session_id.encode(), db=databases.sessions)
+    if value is not None and SessionRow.has_ordinal(value, ordinal):
+        return True
+    row = session_row(transaction, databases, session_id)
+    return row is not None and row.ordinal == ordinal
 
 
 def read_events(
@@ -118,8 +127,10 @@ class Log:
         self._id = session_id
         self._forgotten_at: int | None = None
         self.deleted = False
-        with corrupt_if_damaged(session_id, "header"):
+        try:
             self._row = session_row(transaction, databases, session_id)
+        except Damaged as damage:
+            raise corrupt(session_id, "header", damage) from damage
         if self._row is None:
             tombstone = transaction.get(session_id.encode(), db=databases.tombstones)
             if tombstone is not None:
@@ -143,10 +154,12 @@ class Log:
     def read(self, start: int, stop: int) -> list[Event]:
         if self._row is None or start >= stop:
             return []
-        with corrupt_if_damaged(self._id, "event"):
+        try:
             events, _ = read_events(
                 self._transaction, self._databases, self._row.ordinal, start, stop
             )
+        except Damaged as damage:
+            raise corrupt(self._id, "event", damage) from damage
         return events
 
     def write(self, admission: Admission, feed: Feed) -> None:
@@ -164,7 +177,10 @@ class Log:
         pack = EVENT_KEY.pack
         items = [(pack(ordinal, event.seq), encode_event(event)) for event in events]
         with transaction.cursor(databases.events) as cursor:
-            _, added = cursor.putmulti(items, overwrite=False)
+            # Behind the end of the database, pages can be filled whole instead of split.
+            # Elsewhere lmdb would refuse that without a word, hence the look and the count.
+            is_last = not cursor.last() or cursor.key() < items[0][0]
+            _, added = cursor.putmulti(items, overwrite=False, append=is_last)
         if added != len(items):
             raise CorruptLog(
                 header.id, None, None, None, row.length, "seq", "events beyond the end"

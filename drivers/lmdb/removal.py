@@ -13,8 +13,8 @@ from eventlog.errors import StoreBusy, StoreFull
 
 from .environment import Environment
 from .handle import Databases
-from .layout import TOMBSTONE, U64, child_key, newest_key
-from .logs import Feed, corrupt_if_damaged, session_row
+from .layout import TOMBSTONE, U64, Damaged, child_key, newest_key
+from .logs import Feed, corrupt, session_row
 
 __all__ = ["remove"]
 
@@ -58,8 +58,10 @@ def _take_away(
     transaction: lmdb.Transaction[bytes], databases: Databases, session_id: str, forget: bool
 ) -> bool:
     key = session_id.encode()
-    with corrupt_if_damaged(session_id, "header"):
+    try:
         row = session_row(transaction, databases, session_id)
+    except Damaged as damage:
+        raise corrupt(session_id, "header", damage) from damage
     if row is None:
         tombstone = transaction.get(key, db=databases.tombstones)
         if tombstone is None or not forget:

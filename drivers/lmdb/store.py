@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
 from typing import Any, Final
 
 from eventlog.admission import WritableLog, checked_batch
@@ -28,7 +29,7 @@ from .appending import Appender
 from .environment import Reading
 from .handle import MAP_BYTES, Databases, Settings
 from .layout import U64, Damaged, SessionRow, children_prefix, newest_key, place_in
-from .logs import corrupt_if_damaged, read_events, session_row
+from .logs import corrupt, is_alive, read_events, session_row
 from .removal import remove
 from .tables import RowTables
 
@@ -204,8 +205,10 @@ class LmdbStore(EventStore):
     def _row(self, reading: Reading, session_id: str) -> SessionRow | None:
         if reading.databases is None:
             return None
-        with corrupt_if_damaged(session_id, "header"):
+        try:
             row = session_row(reading.transaction, reading.databases, session_id)
+        except Damaged as damage:
+            raise corrupt(session_id, "header", damage) from damage
         if row is not None:
             self.meter.records += 1
         return row
@@ -293,31 +296,24 @@ class LmdbSnapshot(Snapshot):
         store = self._store
         store._check_open()
         with store._environment.reading() as reading:
-            if reading.databases is None:
+            databases = reading.databases
+            if databases is None:
                 raise SessionNotFound(self._header.id)
             try:
                 events, size = read_events(
-                    reading.transaction, reading.databases, self._ordinal, start, stop
+                    reading.transaction, databases, self._ordinal, start, stop
                 )
             except Damaged as damage:
+                # A deleted session's events are missing too.
                 self._check_alive(reading)
-                raise CorruptLog(
-                    self._header.id, None, None, None, damage.seq, "event", damage.detail
-                ) from damage
+                raise corrupt(self._header.id, "event", damage) from damage
         meter = store.meter
         meter.records += len(events)
         meter.bytes += size
         return events
 
-    @contextmanager
-    def _tables(self) -> Iterator[ViewTables]:
-        store = self._store
-        store._check_open()
-        with store._environment.reading() as reading:
-            databases = self._check_alive(reading)
-            tables = RowTables(reading.transaction, databases.rows, self._ordinal)
-            with corrupt_if_damaged(self._header.id, "row"):
-                yield MeteredTables(tables, store.meter)
+    def _tables(self) -> AbstractContextManager[ViewTables]:
+        return _Tables(self)
 
     def _check_alive(self, reading: Reading) -> Databases:
         """
@@ -326,13 +322,48 @@ class LmdbSnapshot(Snapshot):
         Cost: one row.
         """
         session_id = self._header.id
-        if reading.databases is not None:
-            self._store.meter.probes += 1
-            with corrupt_if_damaged(session_id, "header"):
-                row = session_row(reading.transaction, reading.databases, session_id)
-            if row is not None and row.ordinal == self._ordinal:
-                return reading.databases
+        databases = reading.databases
+        self._store.meter.probes += 1
+        try:
+            if databases is not None and is_alive(
+                reading.transaction, databases, session_id, self._ordinal
+            ):
+                return databases
+        except Damaged as damage:
+            raise corrupt(session_id, "header", damage) from damage
         raise SessionNotFound(session_id)
+
+
+class _Tables:
+    """A snapshot's tables, held still by one transaction."""
+
+    __slots__ = ("_reading", "_snapshot")
+
+    def __init__(self, snapshot: LmdbSnapshot) -> None:
+        snapshot._store._check_open()
+        self._snapshot = snapshot
+        self._reading = snapshot._store._environment.reading()
+
+    def __enter__(self) -> ViewTables:
+        snapshot, reading = self._snapshot, self._reading
+        reading.__enter__()
+        try:
+            databases = snapshot._check_alive(reading)
+        except BaseException:
+            reading.__exit__(None, None, None)
+            raise
+        tables = RowTables(reading.transaction, databases.rows, snapshot._ordinal)
+        return MeteredTables(tables, snapshot._store.meter)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._reading.__exit__(kind, error, traceback)
+        if isinstance(error, Damaged):
+            raise corrupt(self._snapshot.header.id, "row", error) from error
 
 
 def _head_of(row: SessionRow) -> SessionHead:
