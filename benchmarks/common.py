@@ -36,16 +36,26 @@ def payload(seq: int, size_bytes: int) -> dict[str, Any]:
 
 
 def events(
-    count: int, *, start: int = 0, size_bytes: int = 300, replace_every: int = 0
+    count: int,
+    *,
+    start: int = 0,
+    size_bytes: int = 300,
+    replace_every: int = 0,
+    keep_summaries: bool = True,
 ) -> Iterator[Event]:
     """
     Yield messages; every *replace_every*-th replaces all before it since the last one.
+
+    Args:
+        keep_summaries: Let the replacements stand; else each replaces the one before too,
+            as a harness that compacts from the front does.
     """
     first = start
+    summaries: list[int] = []
     for seq in range(start, start + count):
         data = payload(seq, size_bytes)
         if replace_every and seq % replace_every == replace_every - 1 and seq > first:
-            nodes = list(range(first, seq))
+            nodes = [*summaries, *range(first, seq)]
             yield Event(
                 seq,
                 1_000 + seq,
@@ -55,6 +65,7 @@ def events(
                 source_event_seqs=nodes,
             )
             first = seq + 1
+            summaries = [] if keep_summaries else [seq]
         else:
             yield Event(seq, 1_000 + seq, "user/message", data, surface_op=APPEND)
 
