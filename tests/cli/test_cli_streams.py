@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -162,7 +163,7 @@ def test_follow_prints_events_as_they_arrive(tmp_path: Path, scheme: str) -> Non
         )
         out = process.stdout
         assert out is not None
-        Thread(target=lambda: [arrived.put(line) for line in out], daemon=True).start()
+        Thread(target=lambda: deque(map(arrived.put, out), 0), daemon=True).start()
         seqs = [orjson.loads(arrived.get(timeout=20))["seq"] for _ in range(2)]
         store.append(header, messages(2, start=5))
         seqs += [orjson.loads(arrived.get(timeout=20))["seq"] for _ in range(2)]
