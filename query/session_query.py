@@ -150,6 +150,7 @@ class SessionQuery:
             created_at, session_id = cursors.decode(cursor, int, str)
             after = HeadKey(created_at, session_id)
         page = session_page(self._corpus, held, after, limit, policy, cancel)
+        check_cancel(cancel)
         key = page.next_key
         return Page(
             tuple(page.records),

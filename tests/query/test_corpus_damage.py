@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from eventlog import Event, EventStore, LiveSessions, SessionHeader, open_store
+from eventlog import EventStore, LiveSessions, open_store
 from eventlog.codec import encode_line
 from eventlog.errors import CorruptLog, InvalidSurface
 from eventlog.query import (
@@ -28,17 +28,9 @@ from eventlog.query import (
     Text,
 )
 from support import make_header, message, messages, replacement
-from support.query import pages, raises
+from support.query import pages, plant, raises
 
 Code = SessionQueryErrorCode
-
-
-def plant(root: Path, header: SessionHeader, events: Sequence[Event]) -> Path:
-    """Write a log past the store, whatever its events."""
-    root.mkdir(exist_ok=True)
-    path = root / f"{header.id}.jsonl"
-    path.write_bytes(encode_line(header) + b"".join(map(encode_line, events)))
-    return path
 
 
 @pytest.fixture

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 import pytest
@@ -20,6 +23,7 @@ from eventlog import (
     SessionHead,
     SessionHeader,
 )
+from eventlog.codec import encode_line
 from eventlog.query import Page, SessionQueryError, SessionQueryErrorCode
 
 __all__ = [
@@ -28,7 +32,9 @@ __all__ = [
     "HookedStore",
     "RewritingStore",
     "event",
+    "facts",
     "pages",
+    "plant",
     "raises",
     "said",
 ]
@@ -67,6 +73,20 @@ def said(seq: int, role: str, text: str, **fields: Any) -> Event:
         data = {"message": {"id": f"m{seq}", "role": role, "content": content}}
     fields.setdefault("surface_op", APPEND)
     return event(seq, f"{role}/message", data, **fields)
+
+
+def plant(root: Path, header: SessionHeader, events: Sequence[Event]) -> Path:
+    """Write a log of the JSONL store past the store, whatever its events."""
+    root.mkdir(exist_ok=True)
+    path = root / f"{header.id}.jsonl"
+    path.write_bytes(encode_line(header) + b"".join(map(encode_line, events)))
+    return path
+
+
+def facts(module: ModuleType) -> set[str]:
+    """The ids of the facts that the tests of *module* are named by, such as ``T3``."""
+    names = (re.findall(r"(?<=_)[a-z]\d+(?=_)", name) for name in dir(module))
+    return {fact.upper() for found in names for fact in found}
 
 
 class BrokenStore(EventStore):
