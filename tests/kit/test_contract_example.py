@@ -2,47 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-
-import orjson
-
-from eventlog.testing import StoreContract
-from support.sqlite_example import SqliteStore
+from support.sqlite_contract import SqliteContract
 
 
-class TestSqliteStore(StoreContract):
-    raw_form = "lines"
-    scanned = frozenset({"children", "changes"})
-
-    def open_store(self, root: Path, *, read_only: bool = False) -> SqliteStore:
-        return SqliteStore(root / "log.sqlite", read_only=read_only)
-
-    def raw_read(self, root: Path, session_id: str) -> bytes | None:
-        if not root.exists():
-            return None
-        with closing(sqlite3.connect(root / "log.sqlite")) as db:
-            query = "SELECT key, header FROM session WHERE id = ?"
-            row = db.execute(query, (session_id,)).fetchone()
-            if row is None:
-                return None
-            key, header = row
-            events = db.execute("SELECT line FROM event WHERE key = ? ORDER BY seq", (key,))
-            return b"".join([header, *(line for (line,) in events)])
-
-    def raw_write(self, root: Path, session_id: str, lines: bytes) -> None:
-        header, *events = lines.splitlines(keepends=True)
-        try:
-            created_at = orjson.loads(header)["createdAt"]
-        except orjson.JSONDecodeError:
-            created_at = 0
-        self.open_store(root)._create()
-        with closing(sqlite3.connect(root / "log.sqlite")) as db, db:
-            db.execute("DELETE FROM session WHERE id = ?", (session_id,))
-            key = db.execute(
-                "INSERT INTO session(id, created_at, header) VALUES (?, ?, ?)",
-                (session_id, created_at, header),
-            ).lastrowid
-            rows = [(key, seq, line) for seq, line in enumerate(events)]
-            db.executemany("INSERT INTO event VALUES (?, ?, ?)", rows)
+class TestSqliteStore(SqliteContract):
+    pass

@@ -260,7 +260,8 @@ class MediumContract(ContractBase):
         with self.open_store(root) as store:
             page = store.heads()
             assert ["a", "c"] == [head.header.id for head in page.items]
-            (fault,) = page.faults
+            assert 1 == len(page.faults)
+            fault = page.faults[0]
             assert "b" in (fault.session_id, *Path(fault.path or "").stem.split("."))
             assert fault.kind
             assert ["a", "c"] == [head.header.id for head in walk_heads(store, limit=1)]

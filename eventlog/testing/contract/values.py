@@ -344,6 +344,7 @@ quick = settings(
     deadline=None,
     database=None,
     derandomize=True,
+    report_multiple_bugs=False,
     phases=(Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )

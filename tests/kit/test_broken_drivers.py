@@ -1,0 +1,73 @@
+"""The kit, held to find every fault of a store, by the promise that the fault breaks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TypeAlias
+from xml.etree import ElementTree
+
+import pytest
+
+from support.broken import BROKEN, GOOD
+
+CONTRACTS = Path(__file__).with_name("broken_contracts.py")
+ROOT = CONTRACTS.parents[2]
+
+# What each case of a promise came to, by the store's name and the promise: "passed",
+# "skipped", or what it failed with.
+Outcomes: TypeAlias = dict[tuple[str, str], list[str]]
+
+# What a promise fails with: an assertion, an error that was missed, or one of the
+# library's own in its place. Anything else is a slip in the broken store itself.
+FAILURES = ("AssertionError", "assert", "Failed: DID NOT RAISE", "eventlog.errors.")
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+    """Run each broken store's promise, and all of these over the good stores."""
+    report = tmp_path_factory.mktemp("broken") / "report.xml"
+    options = ["-q", "--tb=line", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(CONTRACTS)],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    found: Outcomes = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = case.attrib["classname"].rpartition(".Test")[2]
+        promise = case.attrib["name"].partition("[")[0]
+        outcome = "passed"
+        for child in case:
+            outcome = (
+                "skipped" if child.tag == "skipped" else child.attrib.get("message", child.tag)
+            )
+        found.setdefault((name, promise), []).append(outcome)
+    return found
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_fault_is_found_by_its_promise(outcomes: Outcomes, name: str) -> None:
+    """
+    The promise that a fault breaks fails for the store that has it.
+    """
+    cases = outcomes[name, BROKEN[name].promise]
+    failed = [case for case in cases if case not in ("passed", "skipped")]
+
+    assert failed, f"{BROKEN[name].__doc__} goes unnoticed: {cases}"
+    expected = (*FAILURES, BROKEN[name].fails_with)
+    assert [] == [case for case in failed if not case.startswith(expected)]
+
+
+@pytest.mark.parametrize("promise", sorted({kind.promise for kind in BROKEN.values()}))
+def test_promise_is_kept_without_the_fault(outcomes: Outcomes, promise: str) -> None:
+    """
+    The stores that the broken ones are made of keep each of these promises.
+    """
+    cases = [case for name in GOOD for case in outcomes[name, promise]]
+
+    assert "passed" in cases
+    assert {"passed", "skipped"} >= set(cases)
