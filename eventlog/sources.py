@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias
@@ -190,6 +191,8 @@ class Entry:
     """
     An event of a session that has no seq yet.
 
+    The entries of a session are numbered from 0 in the order in which they come.
+
     Attributes:
         session_id: The session; it was opened before.
 
@@ -197,16 +200,20 @@ class Entry:
 
         time: Unix milliseconds.
 
-        data: The event's data. Its ``origin`` identifies it: ``key`` and ``digest``
-            there are equal for an entry that came from the same record, unchanged.
+        data: The event's data. ``data["origin"]`` says which record it came from: its
+            ``key`` names the record and the part of it, its ``digest`` changes with the
+            record, and the two are equal for an entry that came from the same record,
+            unchanged.
 
         surface: None for an event that never is on the surface, ``"append"``, or the
             first and the last entry that it replaces, inclusive, by their numbers.
 
-        cites: Earlier entries that it cites, by their numbers. What it replaces is cited
-            without being named.
+        cites: Earlier entries that it cites, by their numbers; every entry that it
+            replaces is among them.
 
-    The entries of a session are numbered from 0 in the order in which they come.
+        content: For a ``tool/result`` that rewrites an earlier one: the new content.
+            Everything else is that of the result that it replaces, *data* has only an
+            origin, and that is not stored.
     """
 
     session_id: str
@@ -215,6 +222,7 @@ class Entry:
     data: dict[str, JSONValue]
     surface: str | tuple[int, int] | None = None
     cites: Sequence[int] = ()
+    content: list[JSONValue] | None = None
 
 
 Item: TypeAlias = Opened | Entry | Event
@@ -229,6 +237,12 @@ class TranscriptSource(ABC):
 
         title: What people call it.
 
+        revision: Raise it when records begin to be mapped differently, so that what was
+            imported before is looked at again.
+
+        keeps_events: Whether its logs have this library's format: :meth:`read` yields
+            events and not entries.
+
         snapshots: Whether the tool rewrites its files, so that a record which is gone
             was taken back; otherwise it only appends, and a shorter file is an older
             copy.
@@ -236,6 +250,8 @@ class TranscriptSource(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
+    revision: ClassVar[int] = 1
+    keeps_events: ClassVar[bool] = False
     snapshots: ClassVar[bool] = False
 
     @abstractmethod
@@ -274,13 +290,17 @@ class TranscriptSource(ABC):
 
     def fingerprint(self, transcript: Transcript) -> str | None:
         """
-        Return what is equal for equal contents of *transcript*; None where comparing
-        costs no less than reading.
+        Return what is equal for equal contents of *transcript*, here a digest of the
+        file; None where there is no such thing.
 
         Raises:
             OSError: The system refuses to read it.
         """
-        return None
+        digest = blake2b(digest_size=16)
+        with transcript.path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+        return digest.hexdigest()
 
 
 def load_sources() -> dict[str, TranscriptSource]:

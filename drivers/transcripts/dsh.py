@@ -46,6 +46,7 @@ class DeepSeekHarness(TranscriptSource):
 
     name = "dsh"
     title = "DeepSeek Harness"
+    keeps_events = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
         home = environ.get("DSH_HOME")

@@ -13,8 +13,7 @@ import pytest
 from eventlog import Event, EventStore, open_store
 from eventlog.codec import event_to_wire
 from eventlog.drivers.transcripts.dsh import DeepSeekHarness
-from eventlog.import_account import ImportAccount, Outcome
-from eventlog.importing import import_transcripts
+from eventlog.importing import ImportAccount, Outcome, import_transcripts
 from eventlog.snapshot import LogSnapshot
 from support import corpus
 

@@ -5,7 +5,6 @@ What an import did, in numbers that add up.
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
 from attrs import define, field, frozen
@@ -58,7 +57,7 @@ class ImportedSession:
 @frozen
 class RefusedSession:
     """
-    A session, or a file that should hold one, of which nothing was brought in.
+    A session, or a file that should hold one, that could not be brought in.
 
     Attributes:
         session_id: The session, None where it is not known.
@@ -69,12 +68,15 @@ class RefusedSession:
             second file of a session, ``"denied"`` where the system refuses to open it.
 
         reason: What was wrong, for a person.
+
+        events: How many of its events were stored before that was seen.
     """
 
     session_id: str | None
     path: str
     kind: str
     reason: str
+    events: int = 0
 
 
 @define
@@ -148,9 +150,11 @@ class ImportAccount:
         room = FAULTS_MAX - len(self.records.faults)
         self.records.faults += tally.faults[: max(room, 0)]
 
-    def refuse(self, session_id: str | None, path: Path, kind: str, reason: str) -> None:
-        """Count a session of which nothing was brought in."""
-        self.refused.append(RefusedSession(session_id, str(path), kind, reason))
+    def refuse(
+        self, session_id: str | None, path: str, kind: str, reason: str, *, events: int = 0
+    ) -> None:
+        """Count a session that could not be brought in, or not whole."""
+        self.refused.append(RefusedSession(session_id, path, kind, reason, events))
 
     def _count(self, outcome: Outcome) -> int:
         return sum(session.outcome is outcome for session in self.sessions)

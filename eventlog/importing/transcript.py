@@ -1,0 +1,321 @@
+"""
+The import of one transcript: its sessions side by side, and what became of each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from eventlog.errors import (
+    EventLogError,
+    MissingExtra,
+    StoreClosed,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from eventlog.model import Event, SessionHeader
+from eventlog.sources import (
+    Entry,
+    Opened,
+    RecordFault,
+    RecordTally,
+    Transcript,
+    TranscriptSource,
+)
+from eventlog.store import EventStore
+from eventlog.values import JSONValue
+
+from .account import ImportAccount, ImportedSession, Outcome
+from .logs import MARK, MappedLog, NativeLog, last_mark
+from .reconciling import SourceBehind, SourceDiffers, reconcile
+
+__all__ = ["TranscriptImport"]
+
+
+class Run(Protocol):
+    """The import that a transcript is a part of."""
+
+    store: EventStore
+    source: TranscriptSource
+    account: ImportAccount
+    seen: dict[str, Transcript]
+
+    def report(self, transcript: Transcript, tally: RecordTally) -> None:
+        """Say how far the import has come."""
+
+
+# What fails for one session would fail for all.
+_FATAL: Final = (StoreClosed, StoreFull, StoreReadOnly, StoreUnavailable, MissingExtra)
+
+
+class _Unchanged(Exception):
+    """The transcript is as it was when it was imported."""
+
+    def __init__(self, mark: dict[str, JSONValue]) -> None:
+        super().__init__(mark)
+        self.mark = mark
+
+
+class TranscriptImport:
+    """One transcript and its sessions, the first of which is its own."""
+
+    def __init__(self, run: Run, transcript: Transcript) -> None:
+        self._run = run
+        self._store = run.store
+        self._source = run.source
+        self._transcript = transcript
+        self._tally = RecordTally()
+        self._logs: dict[str, MappedLog | NativeLog] = {}
+        self._refused: dict[str, tuple[str, str]] = {}
+        # Records of sessions that were refused, by the place of each.
+        self._lost: dict[str, set[JSONValue]] = {}
+        self._must_extend: set[str] = set()
+        self._fingerprint: str | None = None
+
+    def run(self) -> None:
+        """Import the transcript and enter it into the account."""
+        account = self._run.account
+        try:
+            self._read()
+            self._finish()
+        except _Unchanged as unchanged:
+            self._take_over(unchanged.mark)
+        except _FATAL:
+            raise
+        except (EventLogError, OSError) as error:
+            self._refuse_all(error)
+        for session_id, (kind, reason) in self._refused.items():
+            log = self._logs.get(session_id)
+            added = 0 if log is None else log.added
+            account.refuse(session_id, str(self._transcript), kind, reason, events=added)
+            account.events += added
+        account.take(self._tally)
+
+    def _read(self) -> None:
+        for item in self._source.read(self._transcript, self._tally):
+            if isinstance(item, Opened):
+                self._open(item.header)
+                continue
+            if isinstance(item, Entry):
+                log = self._logs.get(item.session_id)
+                if item.session_id in self._refused:
+                    self._lose(item)
+                    continue
+            else:
+                log = next(iter(self._logs.values()), None)
+            if log is None:
+                continue
+            try:
+                stored = log.add(item)  # type: ignore[arg-type]
+            except _FATAL:
+                raise
+            except EventLogError as error:
+                if not isinstance(item, Entry):
+                    raise
+                self._refused[item.session_id] = type(error).__name__, str(error)
+                self._lose(item)
+            else:
+                if stored:
+                    self._run.report(self._transcript, self._tally)
+
+    def _open(self, header: SessionHeader) -> None:
+        """
+        Take up a session.
+
+        Raises:
+            _Unchanged: It is the transcript's own, and there is nothing new in that.
+        """
+        session_id = header.id
+        is_own = not self._logs and not self._refused
+        first = self._run.seen.setdefault(session_id, self._transcript)
+        if first != self._transcript:
+            if not self._source.snapshots:
+                reason = f"session {session_id!r} is in {first} as well"
+                self._refused[session_id] = "duplicate", reason
+                return
+            self._must_extend.add(session_id)
+        try:
+            if self._source.keeps_events:
+                self._logs[session_id] = NativeLog(self._store, header)
+                return
+            log = MappedLog(self._store, header, self._source.name)
+        except _FATAL:
+            raise
+        except EventLogError as error:
+            self._refused[session_id] = type(error).__name__, str(error)
+            return
+        if is_own:
+            self._fingerprint = self._source.fingerprint(self._transcript)
+            self._compare_mark(log)
+        self._logs[session_id] = log
+
+    def _compare_mark(self, log: MappedLog) -> None:
+        mark = None if log.snapshot is None else last_mark(log.snapshot)
+        if mark is None:
+            return
+        unchanged = (
+            mark.get("fingerprint") == self._fingerprint is not None
+            and mark.get("revision") == self._source.revision
+            and all(self._store.head(other) is not None for other in mark.get("sessions", ()))
+        )
+        if unchanged:
+            raise _Unchanged({**mark, "session": log.header.id})
+        if mark.get("path") != str(self._transcript) and Path(str(mark.get("path"))).exists():
+            self._must_extend.add(log.header.id)
+
+    def _take_over(self, mark: dict[str, JSONValue]) -> None:
+        """Enter a transcript that did not change, with the counts of its last import."""
+        account = self._run.account
+        for session_id in (mark["session"], *mark.get("sessions", ())):
+            self._run.seen.setdefault(session_id, self._transcript)
+            account.sessions.append(
+                ImportedSession(session_id, str(self._transcript), Outcome.SAME)
+            )
+        counts = mark.get("records", {})
+        self._tally = RecordTally(
+            **{name: counts.get(name, 0) for name in _COUNTS},
+            bytes_read=self._transcript.size_bytes,
+        )
+        if self._tally.refused:
+            reason = "refused when the file was imported; it has not changed since"
+            fault = RecordFault(
+                str(self._transcript), None, None, "known", reason, self._tally.refused
+            )
+            self._tally.faults.append(fault)
+
+    def _finish(self) -> None:
+        """Store what is left, the transcript's own session last."""
+        logs = list(self._logs.items())
+        for session_id, log in reversed(logs):
+            if session_id in self._refused:
+                continue
+            is_own = session_id == logs[0][0]
+            try:
+                if isinstance(log, MappedLog):
+                    rewritten = self._finish_mapped(log, is_own=is_own)
+                else:
+                    log.flush()
+                    log.check(self._tally)
+                    rewritten = 0
+            except _FATAL:
+                raise
+            except SourceDiffers:
+                other = self._other_file(log.header.id)
+                reason = f"session {session_id!r} is in {other} as well, with other records"
+                self._refuse_read(session_id, "duplicate", reason, whole=is_own)
+            except EventLogError as error:
+                self._refuse_read(session_id, type(error).__name__, str(error), whole=is_own)
+            else:
+                self._run.account.sessions.append(
+                    ImportedSession(
+                        session_id, str(self._transcript), log.outcome, log.added, rewritten
+                    )
+                )
+                self._run.account.events += log.added
+        self._count_lost()
+
+    def _finish_mapped(self, log: MappedLog, *, is_own: bool) -> int:
+        rewritten = 0
+        if log.diverged or log.ends_early(shrinks=self._source.snapshots):
+            try:
+                rewritten = reconcile(
+                    log,
+                    lambda: self._entries(log.header.id),
+                    # A record that cannot be read any more was not taken back.
+                    may_shrink=self._tally.refused == 0,
+                    may_be_older=not self._source.snapshots or log.header.id in self._must_extend,
+                    must_extend=log.header.id in self._must_extend,
+                )
+            except SourceBehind:
+                return 0
+        if is_own and (log.batch.added or self._lacks_mark(log)):
+            log.batch.add(self._mark(log))
+        log.batch.flush()
+        return rewritten
+
+    def _lacks_mark(self, log: MappedLog) -> bool:
+        if log.snapshot is None:
+            return False
+        mark = last_mark(log.snapshot)
+        return mark is None or mark.get("revision") != self._source.revision
+
+    def _mark(self, log: MappedLog) -> Event:
+        """Return the event that says that the transcript was imported, whole."""
+        seq = log.batch.next_seq
+        data = {
+            "tool": self._source.name,
+            "revision": self._source.revision,
+            "path": str(self._transcript).encode("utf-8", "replace").decode(),
+            "fingerprint": self._fingerprint,
+            "sessions": [other for other in self._logs if other != log.header.id],
+            "records": {name: getattr(self._tally, name) for name in _COUNTS},
+        }
+        # Two imports of the same file give the same log: the time is the source's.
+        time = log.batch.read(seq - 1).time if seq else log.header.created_at
+        return Event(seq, time, MARK, data, ignorable=True)
+
+    def _entries(self, session_id: str) -> Iterator[Entry]:
+        for item in self._source.read(self._transcript, RecordTally()):
+            if isinstance(item, Entry) and item.session_id == session_id:
+                yield item
+
+    def _other_file(self, session_id: str) -> str:
+        first = self._run.seen[session_id]
+        if first != self._transcript:
+            return str(first)
+        snapshot = self._store.snapshot(session_id)
+        mark = last_mark(snapshot) or {}
+        return str(mark.get("path"))
+
+    def _lose(self, entry: Entry) -> None:
+        self._lost.setdefault(entry.session_id, set()).add(_place(entry))
+
+    def _refuse_read(self, session_id: str, kind: str, reason: str, *, whole: bool) -> None:
+        """Refuse a session after it was read."""
+        self._refused[session_id] = kind, reason
+        if whole and len(self._logs) == 1:
+            self._refuse_records(kind, reason)
+        else:
+            for entry in self._entries(session_id):
+                self._lose(entry)
+
+    def _refuse_all(self, error: EventLogError | OSError) -> None:
+        """Count a transcript that cannot be had, and all of its records with it."""
+        kind = "denied" if isinstance(error, PermissionError) else type(error).__name__
+        reason = str(error)
+        for session_id in self._logs:
+            self._refused.setdefault(session_id, (kind, reason))
+        if not self._refused:
+            self._run.account.refuse(None, str(self._transcript), kind, reason)
+        self._refuse_records(kind, reason)
+
+    def _refuse_records(self, kind: str, reason: str) -> None:
+        tally = self._tally
+        tally.mapped = tally.kept = tally.altered = 0
+        self._lost.clear()
+        undecided = tally.found - tally.refused
+        if undecided:
+            path = str(self._transcript)
+            tally.refuse(RecordFault(path, None, None, kind, reason, undecided))
+
+    def _count_lost(self) -> None:
+        """Count the records of refused sessions as refused."""
+        tally = self._tally
+        for session_id, places in self._lost.items():
+            kind, reason = self._refused[session_id]
+            lost = min(len(places), tally.mapped)
+            tally.mapped -= lost
+            if lost:
+                path = str(self._transcript)
+                tally.refuse(RecordFault(path, None, None, kind, reason, lost))
+
+
+_COUNTS: Final = ("found", "mapped", "kept", "refused", "altered")
+
+
+def _place(entry: Entry) -> JSONValue:
+    origin = entry.data["origin"]
+    return origin.get("offset", origin.get("at", origin["key"]))
