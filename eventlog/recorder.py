@@ -13,6 +13,7 @@ from typing import Final, Self
 from eventlog.errors import (
     EventLogError,
     InvalidArgument,
+    SequenceConflict,
     SessionExists,
     SessionNotFound,
     StoreClosed,
@@ -175,7 +176,9 @@ class Recorder:
         log = inspection.log
         assert log is not None
         if inspection.closers:
-            self.store.append(log.header, inspection.closers)
+            length = self.store.append(log.header, inspection.closers)
+            if length != log.length:
+                raise SequenceConflict(session_id, length, log.length)
         self._resumed[log] = log.length
         try:
             return self.live.adopt(log)

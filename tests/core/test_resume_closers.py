@@ -46,11 +46,16 @@ def answers(call_id: str) -> tuple[str, dict[str, Any]]:
     return "tool/result", {"turn": 1, "step": 1, "message": message}
 
 
-TURN = ("turn/start", {"turn": 1})
-STEP = ("step/start", {"turn": 1, "step": 1})
-STEP_END = ("step/end", {"turn": 1, "step": 1})
-TURN_END = ("turn/end", {"turn": 1, "reason": {"kind": "completed"}})
-USER = ("user/message", {"id": "u", "role": "user", "content": [{"type": "text", "text": "hi"}]})
+Row = tuple[str, dict[str, Any]]
+
+TURN: Row = ("turn/start", {"turn": 1})
+STEP: Row = ("step/start", {"turn": 1, "step": 1})
+STEP_END: Row = ("step/end", {"turn": 1, "step": 1})
+TURN_END: Row = ("turn/end", {"turn": 1, "reason": {"kind": "completed"}})
+USER: Row = (
+    "user/message",
+    {"id": "u", "role": "user", "content": [{"type": "text", "text": "hi"}]},
+)
 
 
 def closing(events: list[Event]) -> list[Event]:
@@ -213,10 +218,10 @@ def test_closers_agree_with_the_reference() -> None:
         if not isinstance(case["closers"], list) or case["mutation"] in ("weirdOp", "seq"):
             continue
         try:
-            events = [decode_line(json.dumps(row).encode()) for row in case["events"]]
+            decoded = [decode_line(json.dumps(row).encode()) for row in case["events"]]
         except ValueError:
             continue  # an envelope that is none
-        events = [event for event in events if isinstance(event, Event)]
+        events = [event for event in decoded if isinstance(event, Event)]
         ours = [neutral(event_to_wire(event)) for event in closing(events)]
         if [neutral(row) for row in case["closers"]] == ours:
             equal += 1
@@ -238,9 +243,9 @@ def test_closers_of_recorded_logs_agree() -> None:
         expected = json.loads(path.read_bytes())["closers"]
         events: list[Event] = []
         for line in corpus("dsh", path.stem + ".jsonl").read_bytes().split(b"\n"):
-            decoded = decode_line(line) if line else []
-            if not isinstance(decoded, SessionHeader):
-                events += decoded if isinstance(decoded, list) else [decoded]
+            record = decode_line(line) if line else []
+            if not isinstance(record, SessionHeader):
+                events += record if isinstance(record, list) else [record]
         ours = [event_to_wire(event) for event in closing(events)]
         assert (expected if isinstance(expected, list) else []) == ours, path.stem
         compared += len(ours)
