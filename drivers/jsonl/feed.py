@@ -17,7 +17,7 @@ from eventlog.errors import InvalidArgument
 from eventlog.snapshot import ScanMeter
 from eventlog.store import ChangeSet
 
-from .folder import Listing
+from .catalogue import Listing
 
 __all__ = ["changes_since"]
 

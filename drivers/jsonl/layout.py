@@ -13,26 +13,21 @@ from attrs import frozen
 
 from eventlog.codec import decode_line
 from eventlog.errors import InvalidSurface, ValueRejected
-from eventlog.model import Event, SessionHead, SessionHeader
+from eventlog.model import SessionHead, SessionHeader
 
-from .envelope import START_BYTES, first_seq, is_padding, skeletons_of, start_seq
-from .medium import LogFile
+from .envelope import START_BYTES, first_seq, start_seq
+from .medium import LINE_BYTES_MAX, LogFile
 from .names import log_name
+from .tail import Tail
 
-__all__ = ["LINE_BYTES_MAX", "HeaderFacts", "Layout", "read_header", "survey"]
+__all__ = ["HeaderFacts", "Layout", "read_header", "survey"]
 
-# The largest payload, each character escaped, with room for the envelope around it.
-LINE_BYTES_MAX: Final = 512 * 1024 * 1024
-
-BLOCK_BYTES: Final = 4096
-BLOCK_BYTES_MAX: Final = 1 << 20
+HEADER_BYTES: Final = 4096
+BLOCK_BYTES: Final = 1 << 20
 BOM: Final = b"\xef\xbb\xbf"
 
-# Damaged lines at the end of a log that are looked behind.
-DAMAGED_LINES_MAX: Final = 1024
-
-# A file whose status is this old when it is looked at cannot change without its status
-# changing too: clocks of file systems tick every few milliseconds, some every 2 s.
+# A file whose change time is this long past cannot change without that changing too: the
+# clocks of file systems tick every few milliseconds, some every 2 s.
 SETTLED_NS: Final = 2_500_000_000
 
 _identities = itertools.count(1)
@@ -129,15 +124,14 @@ def read_header(file: LogFile, status: os.stat_result) -> HeaderFacts:
     """
     if status.st_size == 0:
         raise file.corrupt("empty", offset=0, detail="has no bytes, and so no header")
-    data = b""
-    size = BLOCK_BYTES
-    while (stop := data.find(b"\n") + 1) == 0:
-        block = file.pread(size, len(data))
-        if not block or len(data) > LINE_BYTES_MAX:
+    block = file.pread(HEADER_BYTES, 0)
+    stop = block.find(b"\n") + 1
+    if not stop:
+        stop = _behind_lf(file, len(block))
+        if not stop:
             raise file.corrupt("header", offset=0, detail="has no whole first line")
-        data += block
-        size = min(len(data), 32 * BLOCK_BYTES_MAX)
-    line = data[:stop]
+        block = file.pread(stop, 0)
+    line = block[:stop]
     start = len(BOM) if line.startswith(BOM) else 0
     try:
         header = decode_line(line[start:-2] if line.endswith(b"\r\n") else line[start:])
@@ -182,17 +176,17 @@ def survey(
         known = facts = None
     if facts is None:
         facts = read_header(file, status)
-    tail = _Tail(file, facts.stop, status.st_size)
+    tail = Tail(file, facts.stop, status.st_size)
     if known is not None and not tail.has(known.mark):
         known = None
     start = None if known is None else known.start
     if start is None and tail.end > facts.stop:
-        start = _start_of(file, facts.stop, tail.end)
+        start = _start_of(file, facts.stop)
     return Layout(
         identity=next(_identities) if known is None else known.identity,
         facts=facts,
         status=stamp,
-        settled=abs(time.time_ns() - max(stamp[1:])) > SETTLED_NS,
+        settled=time.time_ns() - status.st_ctime_ns > SETTLED_NS,
         start=start,
         last_offset=tail.last_offset,
         last_seq=tail.last_seq,
@@ -203,89 +197,25 @@ def survey(
     )
 
 
-def _start_of(file: LogFile, offset: int, end: int) -> int | None:
-    """Return the first seq of the line at *offset*."""
-    block = file.pread(min(START_BYTES, end - offset), offset)
+def _start_of(file: LogFile, offset: int) -> int | None:
+    """Return the first seq of the whole line at *offset*, None where it cannot be read."""
+    block = file.pread(START_BYTES, offset)
     seq = start_seq(block)
-    size = BLOCK_BYTES
-    while seq is None and b"\n" not in block:
-        more = file.pread(min(size, end - offset - len(block)), offset + len(block))
-        if not more or len(block) > LINE_BYTES_MAX:
-            return None
-        block += more
-        size = min(2 * size, 32 * BLOCK_BYTES_MAX)
-    return first_seq(block[: block.index(b"\n")]) if seq is None else seq
+    if seq is not None:
+        return seq
+    stop = offset + block.find(b"\n") + 1
+    if stop == offset:
+        stop = _behind_lf(file, offset + len(block))
+    return first_seq(file.pread(stop - 1 - offset, offset)) if stop else None
 
 
-class _Tail:
-    """The end of a log, read backwards from *size* and no further than the header."""
-
-    def __init__(self, file: LogFile, header_stop: int, size: int) -> None:
-        self._file = file
-        self._header_stop = header_stop
-        self._base, self._block = size, b""
-        file.meter.probes += 1
-        self.end = stop = self._lf_before(size) + 1
-        self.last_offset, self.last_seq, self.last_time = header_stop, -1, None
-        damaged, behind = 0, -1
-        while stop > header_stop:
-            offset = self._lf_before(stop - 1) + 1
-            if not damaged and self._is_padding(offset, stop):
-                self.end = stop = offset
-                continue
-            events = self._events(offset, stop)
-            if events:
-                self.last_offset, self.last_seq = offset, events[0].seq
-                self.last_time, behind = events[-1].time, events[-1].seq
-                break
-            damaged += 1
-            if damaged > DAMAGED_LINES_MAX:
-                raise file.corrupt("malformed", offset=offset, detail="so is all behind it")
-            stop = offset
-        self.length = behind + 1 + damaged
-        start = max(header_stop, self.end - BLOCK_BYTES)
-        self.mark = (start, self.end - start, hash(self._slice(start, self.end)))
-
-    last_time: int | None
-
-    def has(self, mark: tuple[int, int, int]) -> bool:
-        """Tell whether the log still holds what was seen at its end before."""
-        start, size, digest = mark
-        return start + size <= self.end and hash(self._slice(start, start + size)) == digest
-
-    def _lf_before(self, position: int) -> int:
-        """Return the offset of the last LF before *position*; the header's own bounds it."""
-        size = BLOCK_BYTES
-        while True:
-            if position > self._base:
-                found = self._block.rfind(b"\n", 0, position - self._base)
-                if found >= 0:
-                    return self._base + found
-                position = self._base
-            if position < self._header_stop:
-                raise self._file.corrupt("truncated", offset=0, detail="shrank while it was read")
-            self._base = max(self._header_stop - 1, position - size)
-            self._block = self._file.pread(position - self._base, self._base)
-            size = min(2 * size, BLOCK_BYTES_MAX)
-
-    def _slice(self, start: int, stop: int) -> bytes:
-        if start >= self._base and stop <= self._base + len(self._block):
-            return self._block[start - self._base : stop - self._base]
-        return self._file.pread(stop - start, start)
-
-    def _is_padding(self, start: int, stop: int) -> bool:
-        while start < stop:
-            step = min(stop - start, BLOCK_BYTES)
-            if not is_padding(self._slice(start, start + step)):
-                return False
-            start += step
-        return True
-
-    def _events(self, start: int, stop: int) -> list[Event]:
-        """Return the events of one line; none where it cannot be read."""
-        if stop - start > LINE_BYTES_MAX:
-            return []
-        try:
-            return skeletons_of(self._slice(start, stop - 1))
-        except (ValueRejected, InvalidSurface):
-            return []
+def _behind_lf(file: LogFile, offset: int) -> int:
+    """Return the offset behind the next LF; 0 where no line that is written is so long."""
+    for start in range(offset, offset + LINE_BYTES_MAX, BLOCK_BYTES):
+        block = file.pread(BLOCK_BYTES, start)
+        found = block.find(b"\n") + 1
+        if found:
+            return start + found
+        if not block:
+            break
+    return 0

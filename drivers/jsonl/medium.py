@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from eventlog.errors import (
     CorruptLog,
@@ -21,14 +21,18 @@ from eventlog.errors import (
 )
 from eventlog.snapshot import ScanMeter
 
-__all__ = ["LogFile", "make_folder", "refusal", "sync_file", "sync_folder"]
+__all__ = ["LINE_BYTES_MAX", "LogFile", "make_folder", "refusal", "sync_file", "sync_folder"]
+
+# A line longer than this is no record: room for the largest payload with half of its
+# characters escaped, and for the envelope around it.
+LINE_BYTES_MAX: Final = 160 << 20
 
 # EFBIG is the limit of the process or of the file system on one file.
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 # A pipe in the folder must not block the one who opens it.
-_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def refusal(error: OSError, path: str, *, writing: bool = False) -> EventLogError:
@@ -92,6 +96,11 @@ class LogFile:
             os.close(self.fd)
             kind = "directory" if stat.S_ISDIR(mode) else "special"
             raise self.corrupt(kind, detail="is no regular file")
+
+    @property
+    def stem(self) -> str:
+        """The name without its suffix."""
+        return os.path.splitext(os.path.basename(self.path))[0]
 
     def status(self) -> os.stat_result:
         """Return the file's status now."""

@@ -24,8 +24,8 @@ from .envelope import (
     skeletons_of,
     start_seq,
 )
-from .layout import LINE_BYTES_MAX, Layout
-from .medium import LogFile
+from .layout import Layout
+from .medium import LINE_BYTES_MAX, LogFile
 
 __all__ = ["Scan", "check_start", "read_window"]
 
@@ -134,10 +134,11 @@ class Scan:
             lines.pop()  # what stands behind the last LF
             file.meter.records += len(lines)
             for index, line in enumerate(lines):
+                # Asked before the next line, not behind the last: so a line too many shows.
+                if expected == self._stop and expected < self._layout.length:
+                    yield None
                 if inert_seq(line) == expected:
                     expected += 1
-                    if expected == self._stop:
-                        yield None
                     continue
                 try:
                     events = skeletons_of(line)
@@ -149,11 +150,11 @@ class Scan:
                     continue
                 file.meter.records += len(events) - 1
                 for event in events:
+                    if expected == self._stop and expected < self._layout.length:
+                        yield None
                     if event.seq == expected:
                         expected += 1
                         yield event
-                        if expected == self._stop:
-                            yield None
                     elif expected == start and event.seq < start:
                         damage = None
                     else:
@@ -161,6 +162,8 @@ class Scan:
                         raise damage or _out_of_place(file, place, expected, event.seq)
         if damage is not None:
             raise damage
+        if expected == self._stop:
+            yield None
 
 
 def check_start(file: LogFile, layout: Layout) -> None:

@@ -13,44 +13,27 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from threading import RLock
-from weakref import WeakSet
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from attrs import evolve
-
-from eventlog.admission import Admission, WritableLog
-from eventlog.codec import encode_line
-from eventlog.errors import (
-    EventLogError,
-    InvalidArgument,
-    SessionNotFound,
-    StoreReadOnly,
-    StoreUnavailable,
-)
-from eventlog.fold_cache import FoldCache
+from eventlog.admission import WritableLog
+from eventlog.errors import EventLogError, InvalidArgument, SessionNotFound, StoreUnavailable
 from eventlog.model import Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.snapshot import LogSnapshot, MeteredTables, Snapshot
 from eventlog.store import Capabilities, ChangeSet, EventStore
-from eventlog.tables import FoldTables, MemoryTables, ViewTables
+from eventlog.tables import ViewTables
 
+from .appending import LockedLog
+from .catalogue import fault_of, list_folder
 from .feed import changes_since
-from .folder import Catalogue, fault_of, list_folder
-from .layout import BLOCK_BYTES, Layout, survey
-from .locking import locked_file, locked_path
+from .layout import Layout
+from .locking import locked_path
+from .logs import Logs
 from .medium import LogFile, sync_folder
 from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of, stem_of, unfinished_name
-from .reading import Scan, read_window
-from .writing import (
-    LogAppeared,
-    append_lines,
-    create_log,
-    is_at,
-    read_tombstone,
-    write_tombstone,
-)
+from .reading import read_window
+from .writing import LogAppeared, read_tombstone, write_tombstone
 
-__all__ = ["JsonlStore", "open_url"]
+__all__ = ["JsonlSnapshot", "JsonlStore", "open_url"]
 
 LOCK_WAIT_S = 10.0
 
@@ -116,36 +99,30 @@ class JsonlStore(EventStore):
             raise InvalidArgument("lock_wait_s", f"must be seconds ≥ 0, not {lock_wait_s}")
         self.root = os.path.abspath(os.path.expanduser(os.fspath(root)))
         super().__init__(self.root, read_only=read_only)
-        self._lock_wait_s = lock_wait_s
-        self._forget_all()
-        _stores.add(self)
+        self._logs = Logs(self.root, self.meter, lock_wait_s)
 
-    def _forget_all(self) -> None:
-        """Start without memory of the files, and with locks that nobody holds."""
-        self._lock = RLock()
-        self._folds = FoldCache()
-        self._layouts: dict[str, Layout] = {}
-        self._catalogue = Catalogue(self.root, self.meter)
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopened, (self.root, self.read_only, self._logs.lock_wait_s)
 
     # Reading
 
     def _head(self, session_id: str) -> SessionHead | None:
-        file = self._open(session_id)
+        file = self._logs.open(session_id)
         if file is None:
             return None
         with file:
-            head = self._survey(file).head
+            head = self._logs.survey(file).head
         self.meter.records += 1
         return head
 
     def _snapshot(self, head: SessionHead, length: int) -> LogSnapshot:
-        layout = self._layouts.get(stem_of(head.header.id))
+        layout = self._logs.seen(stem_of(head.header.id))
         if layout is None or layout.header != head.header:
             raise SessionNotFound(head.header.id)
         return JsonlSnapshot(self, layout, length)
 
     def _read_events(self, head: SessionHead, start: int, stop: int) -> list[Event]:
-        with self._opened(head.header.id) as (file, layout):
+        with self._logs.opened(head.header.id) as (file, layout):
             if layout.header != head.header:
                 raise SessionNotFound(head.header.id)
             return read_window(file, layout, start, stop)
@@ -162,12 +139,13 @@ class JsonlStore(EventStore):
 
         What has no place in the order is told on the first page.
         """
-        with self._lock:
-            _, unplaced = self._catalogue.refresh()
+        catalogue = self._logs.catalogue
+        with self._logs.lock:
+            unplaced = catalogue.refresh()
             faults = unplaced if after is None else []
             items: list[SessionHead] = []
             more = False
-            for stem in self._catalogue.walk(after, parent_id):
+            for stem in catalogue.walk(after, parent_id):
                 if len(items) == limit:
                     more = True
                     break
@@ -181,21 +159,21 @@ class JsonlStore(EventStore):
 
     def _item(self, stem: str) -> SessionHead | Fault | None:
         """Return what a listing says of one log; None where it is gone or stands elsewhere."""
-        path = self._path(stem, LOG_SUFFIX)
-        listed = self._catalogue.facts(stem)
+        catalogue = self._logs.catalogue
+        path = self._logs.path(stem, LOG_SUFFIX)
+        listed = catalogue.facts(stem)
         try:
             with LogFile(path, id_of(stem), self.meter) as file:
-                layout = self._survey(file)
+                layout = self._logs.survey(file)
         except FileNotFoundError:
             return None
         except (EventLogError, OSError) as error:
-            self._catalogue.drop(stem)
+            catalogue.drop(stem)
             return fault_of(error, stem, path)
         self.meter.records += 1
         # Rewritten in place with another header: it is found at its own place from now on.
-        if listed is not None and HeadKey.from_header(listed.header) != HeadKey.from_header(
-            layout.header
-        ):
+        key = HeadKey.from_header(layout.header)
+        if listed is not None and HeadKey.from_header(listed.header) != key:
             return None
         return layout.head
 
@@ -207,93 +185,15 @@ class JsonlStore(EventStore):
         session_id = id_of(stem)
         if session_id is not None:
             return session_id
-        with self._lock:
-            if self._catalogue.facts(stem) is None:
-                self._catalogue.read(stem, self._path(stem, LOG_SUFFIX))
-            facts = self._catalogue.facts(stem)
+        catalogue = self._logs.catalogue
+        with self._logs.lock:
+            if catalogue.facts(stem) is None:
+                catalogue.read(stem, self._logs.path(stem, LOG_SUFFIX))
+            facts = catalogue.facts(stem)
         return None if facts is None else facts.header.id
 
     def _id_of_tombstone(self, stem: str) -> str | None:
-        session_id = id_of(stem)
-        return session_id or read_tombstone(self._path(stem, TOMBSTONE_SUFFIX))
-
-    def _path(self, stem: str, suffix: str) -> str:
-        return f"{self.root}/{stem}{suffix}"
-
-    def _open(self, session_id: str) -> LogFile | None:
-        """Open a log for reading; None where there is none, or its session was deleted."""
-        stem = stem_of(session_id)
-        path = self._path(stem, LOG_SUFFIX)
-        try:
-            file = LogFile(path, session_id, self.meter)
-        except FileNotFoundError:
-            return None
-        except PermissionError as error:
-            if isinstance(error, EventLogError):
-                raise
-            raise StoreUnavailable(path, "permission denied") from error
-        if os.path.lexists(self._path(stem, TOMBSTONE_SUFFIX)):
-            file.close()
-            return None
-        return file
-
-    @contextmanager
-    def _opened(
-        self, session_id: str, identity: int | None = None
-    ) -> Iterator[tuple[LogFile, Layout]]:
-        """
-        Hold a log open for one read.
-
-        Args:
-            identity: The log that is meant; None takes any of this id.
-
-        Raises:
-            SessionNotFound: There is none, or another one has the id.
-        """
-        self._check_open()
-        file = self._open(session_id)
-        if file is None:
-            raise SessionNotFound(session_id)
-        with file:
-            layout = self._survey(file)
-            self.meter.probes += 1
-            if identity is not None and layout.identity != identity:
-                raise SessionNotFound(session_id)
-            yield file, layout
-
-    def _survey(self, file: LogFile) -> Layout:
-        """Look at an open log, and remember what was seen."""
-        stem = os.path.basename(file.path)[: -len(LOG_SUFFIX)]
-        with self._lock:
-            known = self._layouts.get(stem)
-            layout = survey(file, known=known, facts=self._catalogue.facts(stem))
-            if layout is not known:
-                self._remember(stem, layout)
-        return layout
-
-    def _remember(self, stem: str, layout: Layout) -> None:
-        with self._lock:
-            known = self._layouts.get(stem)
-            if known is not None and known.identity != layout.identity:
-                self._folds.forget(known.identity)
-            self._layouts[stem] = layout
-            self._catalogue.put(stem, layout.facts)
-
-    def _forget(self, stem: str) -> None:
-        with self._lock:
-            layout = self._layouts.pop(stem, None)
-            self._catalogue.drop(stem)
-        if layout is not None:
-            self._folds.forget(layout.identity)
-
-    @contextmanager
-    def _folded_log(self, file: LogFile, layout: Layout, length: int) -> Iterator[MemoryTables]:
-        def read(start: int, stop: int) -> list[Event]:
-            return read_window(file, layout, start, stop)
-
-        scan = Scan(file, layout)
-        with self._folds.tables(layout.identity, length, read, scan=scan) as tables:
-            yield tables
+        return id_of(stem) or read_tombstone(self._logs.path(stem, TOMBSTONE_SUFFIX))
 
     # Writing
 
@@ -306,76 +206,52 @@ class JsonlStore(EventStore):
 
     @contextmanager
     def _writing(self, session_id: str) -> Iterator[WritableLog]:
-        stem = stem_of(session_id)
-        path = self._path(stem, LOG_SUFFIX)
         with ExitStack() as held:
-            held.enter_context(locked_path(path, self._lock_wait_s))
-            file = self._locked(held, path, session_id)
-            log = _Writing(self, session_id, stem, file)
+            file = self._locked(session_id, held)
+            log = LockedLog(self._logs, session_id, file)
             held.callback(log.close)
             yield log
 
-    def _locked(self, held: ExitStack, path: str, session_id: str) -> LogFile | None:
-        """Open and lock a log for writing; None where there is none."""
-        while True:
-            try:
-                file = LogFile(path, session_id, self.meter, writing=True)
-            except FileNotFoundError:
-                return None
-            except PermissionError as error:
-                if isinstance(error, EventLogError):
-                    raise
-                raise StoreReadOnly(path) from error
-            with ExitStack() as attempt:
-                attempt.enter_context(locked_file(file.fd, path, self._lock_wait_s))
-                if is_at(file.fd, path):
-                    held.push(attempt.pop_all())
-                    return file
-            # Deleted, or replaced, while this one waited.
+    def _locked(self, session_id: str, held: ExitStack) -> LogFile | None:
+        path = self._logs.path(stem_of(session_id), LOG_SUFFIX)
+        held.enter_context(locked_path(path, self._logs.lock_wait_s))
+        return self._logs.locked(session_id, held)
 
     def _delete(self, session_id: str, forget: bool) -> bool:
-        stem = stem_of(session_id)
-        path = self._path(stem, LOG_SUFFIX)
-        tombstone = self._path(stem, TOMBSTONE_SUFFIX)
+        logs, stem = self._logs, stem_of(session_id)
+        tombstone = logs.path(stem, TOMBSTONE_SUFFIX)
         with ExitStack() as held:
-            held.enter_context(locked_path(path, self._lock_wait_s))
-            file = self._locked(held, path, session_id)
-            was_deleted = os.path.lexists(tombstone)
+            file = self._locked(session_id, held)
+            was_deleted = logs.is_deleted(stem)
             if file is not None:
                 # First the tombstone: whatever fails from here on, the session is gone.
                 write_tombstone(tombstone, session_id)
-                self._forget(stem)
-                self._remove(path, "the session is deleted, but its log is still there")
-                for rest in (
-                    self._path(stem, TORN_SUFFIX),
+                logs.forget(stem)
+                for path in (
+                    file.path,
+                    logs.path(stem, TORN_SUFFIX),
                     f"{self.root}/{unfinished_name(session_id)}",
                 ):
-                    self._remove(rest, "the session is deleted, but a part of it is still there")
+                    _remove(path, "the session is deleted, but not all of its files are")
             if forget:
-                self._remove(tombstone, "the session is deleted, but not forgotten")
-            if file is not None or (forget and was_deleted):
+                _remove(tombstone, "the session is deleted, but not forgotten")
+            changed = file is not None or (forget and was_deleted)
+            if changed:
                 sync_folder(self.root)
-        return file is not None or (forget and was_deleted)
-
-    def _remove(self, path: str, otherwise: str) -> None:
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise StoreUnavailable(path, f"{otherwise}: {error.strerror}") from error
+        return changed
 
 
-_stores: WeakSet[JsonlStore] = WeakSet()
+def _reopened(root: str, read_only: bool, lock_wait_s: float) -> JsonlStore:
+    return JsonlStore(root, read_only=read_only, lock_wait_s=lock_wait_s)
 
 
-def _start_anew() -> None:
-    for store in _stores:
-        store._forget_all()
-
-
-# Another thread of the parent may have held a lock that the child could never get.
-os.register_at_fork(after_in_child=_start_anew)
+def _remove(path: str, otherwise: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StoreUnavailable(path, f"{otherwise}: {error.strerror}") from error
 
 
 class JsonlSnapshot(Snapshot):
@@ -389,99 +265,18 @@ class JsonlSnapshot(Snapshot):
         self._identity = layout.identity
 
     def _read(self, start: int, stop: int) -> list[Event]:
-        with self._store._opened(self._header.id, self._identity) as (file, layout):
+        with self._opened() as (file, layout):
             return read_window(file, layout, start, stop)
 
     @contextmanager
     def _tables(self) -> Iterator[ViewTables]:
-        store = self._store
+        logs = self._store._logs
         with (
-            store._opened(self._header.id, self._identity) as (file, layout),
-            store._folded_log(file, layout, self._length) as tables,
+            self._opened() as (file, layout),
+            logs.folded(file, layout, self._length) as tables,
         ):
-            yield MeteredTables(tables, store.meter)
+            yield MeteredTables(tables, logs.meter)
 
-
-class _Writing:
-    """One session of a :class:`JsonlStore`, locked for writing."""
-
-    def __init__(self, store: JsonlStore, session_id: str, stem: str, file: LogFile | None) -> None:
-        self._store = store
-        self._stem = stem
-        self._session_id = session_id
-        self._folding = ExitStack()
-        self.deleted = self._is_deleted()
-        self._file = None if self.deleted else file
-        self._layout = None if self._file is None else store._survey(self._file)
-
-    def _is_deleted(self) -> bool:
-        return os.path.lexists(self._store._path(self._stem, TOMBSTONE_SUFFIX))
-
-    @property
-    def header(self) -> SessionHeader | None:
-        return None if self._layout is None else self._layout.header
-
-    @property
-    def length(self) -> int:
-        return 0 if self._layout is None else self._layout.length
-
-    @property
-    def tables(self) -> FoldTables:
-        if self._file is None or self._layout is None:
-            return MemoryTables()
-        folded = self._store._folded_log(self._file, self._layout, self._layout.length)
-        return self._folding.enter_context(folded)
-
-    def read(self, start: int, stop: int) -> list[Event]:
-        if self._file is None or self._layout is None:
-            return []
-        return read_window(self._file, self._layout, start, stop)
-
-    def close(self) -> None:
-        """Let readers of the surface go on."""
-        self._folding.close()
-
-    def write(self, admission: Admission) -> None:
-        self.close()  # they need not wait for the disk
-        lines = [encode_line(event) for event in admission.events]
-        if self._file is None or self._layout is None:
-            self._create(admission, lines)
-        else:
-            self._append(self._file, self._layout, admission, lines)
-
-    def _create(self, admission: Admission, lines: list[bytes]) -> None:
-        store, stem = self._store, self._stem
-        path = store._path(stem, LOG_SUFFIX)
-        create_log(
-            path,
-            f"{store.root}/{unfinished_name(self._session_id)}",
-            [encode_line(admission.header), *lines],
-            store._lock_wait_s,
-            self._is_deleted,
-        )
-        with LogFile(path, self._session_id, store.meter) as file:
-            identity = store._survey(file).identity
-        with store._folds.tables(identity, 0, lambda start, stop: []):
-            store._folds.extend(identity, 0, admission.steps)
-
-    def _append(
-        self, file: LogFile, layout: Layout, admission: Admission, lines: list[bytes]
-    ) -> None:
-        torn_path = self._store._path(self._stem, TORN_SUFFIX)
-        end = append_lines(file, layout, lines, torn_path)
-        status, last = file.status(), lines[-1]
-        seen = last[-BLOCK_BYTES:]
-        grown = evolve(
-            layout,
-            status=(status.st_size, status.st_mtime_ns, status.st_ctime_ns),
-            settled=False,
-            start=0,
-            last_offset=end - len(last),
-            last_seq=admission.length - 1,
-            end=end,
-            length=admission.length,
-            last_time=admission.events[-1].time,
-            mark=(end - len(seen), len(seen), hash(seen)),
-        )
-        self._store._remember(self._stem, grown)
-        self._store._folds.extend(layout.identity, admission.start, admission.steps)
+    def _opened(self) -> AbstractContextManager[tuple[LogFile, Layout]]:
+        self._store._check_open()
+        return self._store._logs.opened(self._header.id, self._identity)

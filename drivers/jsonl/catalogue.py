@@ -68,6 +68,8 @@ def list_folder(root: str, meter: ScanMeter) -> Listing:
 
 def _place(listing: Listing, entry: os.DirEntry[str]) -> None:
     name = entry.name
+    if name.endswith(TOMBSTONE_SUFFIX):
+        listing.tombstones.add(name[: -len(TOMBSTONE_SUFFIX)])
     if entry.is_symlink():
         listing.strays.append(_stray(entry, "symlink", "links are not followed"))
     elif entry.is_dir(follow_symlinks=False):
@@ -79,9 +81,7 @@ def _place(listing: Listing, entry: os.DirEntry[str]) -> None:
         listing.strays.append(_stray(entry, "special", "is no regular file"))
     elif name.endswith(LOG_SUFFIX):
         listing.logs[name[: -len(LOG_SUFFIX)]] = entry
-    elif name.endswith(TOMBSTONE_SUFFIX):
-        listing.tombstones.add(name[: -len(TOMBSTONE_SUFFIX)])
-    elif not name.endswith(TORN_SUFFIX):
+    elif not name.endswith((TOMBSTONE_SUFFIX, TORN_SUFFIX)):
         listing.strays.append(_stray(entry, "stray", "is no part of the store"))
 
 
@@ -121,12 +121,12 @@ class Catalogue:
         """Return the remembered first line of a log, None where there is none."""
         return self._facts.get(stem)
 
-    def refresh(self) -> tuple[Listing, list[Fault]]:
+    def refresh(self) -> list[Fault]:
         """
         Bring the headers up to date with the folder.
 
         Returns:
-            The folder's names, and what could not be read, by path.
+            What could not be read, by path.
 
         Cost: the folder's names, and one record for each log not seen before.
 
@@ -145,7 +145,7 @@ class Catalogue:
                     faults.append(fault)
         faults += listing.strays
         faults.sort(key=lambda fault: fault.path or "")
-        return listing, faults
+        return faults
 
     def read(self, stem: str, path: str) -> Fault | None:
         """Read one header anew. Returns what is wrong with it; None also where it is gone."""

@@ -1,0 +1,126 @@
+"""
+One session under its writer's lock: what appending reads of it, and writes to it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from attrs import evolve
+
+from eventlog.admission import Admission
+from eventlog.codec import encode_line
+from eventlog.errors import ValueRejected
+from eventlog.model import Event, SessionHeader
+from eventlog.tables import FoldTables, MemoryTables
+
+from .layout import Layout
+from .logs import Logs
+from .medium import LINE_BYTES_MAX, LogFile
+from .names import LOG_SUFFIX, TORN_SUFFIX, stem_of, unfinished_name
+from .reading import read_window
+from .tail import MARK_BYTES
+from .writing import append_lines, create_log
+
+__all__ = ["LockedLog"]
+
+
+class LockedLog:
+    """
+    A :class:`~eventlog.admission.WritableLog` in a file.
+
+    Args:
+        logs: Where it lies.
+
+        session_id: Whose log it is.
+
+        file: The log, open and locked; None where there is none.
+
+    Raises:
+        CorruptLog: Its header is damaged.
+    """
+
+    def __init__(self, logs: Logs, session_id: str, file: LogFile | None) -> None:
+        self._logs = logs
+        self._session_id = session_id
+        self._stem = stem_of(session_id)
+        self._folding = ExitStack()
+        self.deleted = logs.is_deleted(self._stem)
+        self._file = None if self.deleted else file
+        self._layout = None if self._file is None else logs.survey(self._file)
+
+    @property
+    def header(self) -> SessionHeader | None:
+        return None if self._layout is None else self._layout.header
+
+    @property
+    def length(self) -> int:
+        return 0 if self._layout is None else self._layout.length
+
+    @property
+    def tables(self) -> FoldTables:
+        if self._file is None or self._layout is None:
+            return MemoryTables()
+        folded = self._logs.folded(self._file, self._layout, self._layout.length)
+        return self._folding.enter_context(folded)
+
+    def read(self, start: int, stop: int) -> list[Event]:
+        if self._file is None or self._layout is None:
+            return []
+        return read_window(self._file, self._layout, start, stop)
+
+    def close(self) -> None:
+        """Let other threads use the surface."""
+        self._folding.close()
+
+    def write(self, admission: Admission) -> None:
+        self.close()  # they need not wait for the disk
+        lines = [encode_line(event) for event in admission.events]
+        if max(map(len, lines)) > LINE_BYTES_MAX:
+            raise ValueRejected("events", f"one takes more than {LINE_BYTES_MAX} bytes as a line")
+        if self._file is None or self._layout is None:
+            self._create(admission, lines)
+        else:
+            self._append(self._file, self._layout, admission, lines)
+
+    def _create(self, admission: Admission, lines: list[bytes]) -> None:
+        logs, stem = self._logs, self._stem
+        header = encode_line(admission.header)
+        if len(header) > LINE_BYTES_MAX:
+            raise ValueRejected("header", f"takes more than {LINE_BYTES_MAX} bytes as a line")
+        path = logs.path(stem, LOG_SUFFIX)
+        create_log(
+            path,
+            f"{logs.root}/{unfinished_name(self._session_id)}",
+            [header, *lines],
+            logs.lock_wait_s,
+            lambda: logs.is_deleted(stem),
+        )
+        with LogFile(path, self._session_id, logs.meter) as file:
+            identity = logs.survey(file).identity
+        with logs.folds.tables(identity, 0, lambda start, stop: []):
+            logs.folds.extend(identity, 0, admission.steps)
+
+    def _append(
+        self, file: LogFile, layout: Layout, admission: Admission, lines: list[bytes]
+    ) -> None:
+        torn_path = self._logs.path(self._stem, TORN_SUFFIX)
+        end = append_lines(file, layout, lines, torn_path)
+        status, last = file.status(), lines[-1]
+        if status.st_size != end:
+            return  # somebody wrote without the lock: the next one looks for itself
+        seen = last[-MARK_BYTES:]
+        grown = evolve(
+            layout,
+            status=(status.st_size, status.st_mtime_ns, status.st_ctime_ns),
+            settled=False,
+            start=0,
+            last_offset=end - len(last),
+            last_seq=admission.length - 1,
+            end=end,
+            length=admission.length,
+            last_time=admission.events[-1].time,
+            mark=(end - len(seen), len(seen), hash(seen)),
+        )
+        self._logs.remember(self._stem, grown)
+        self._logs.folds.extend(layout.identity, admission.start, admission.steps)

@@ -1,0 +1,207 @@
+"""
+The logs of one folder: opened, looked at, folded and locked; and what this process
+remembers of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from threading import RLock
+from weakref import WeakSet
+
+from eventlog.errors import EventLogError, SessionNotFound, StoreReadOnly, StoreUnavailable
+from eventlog.fold_cache import FoldCache
+from eventlog.model import Event
+from eventlog.snapshot import ScanMeter
+from eventlog.tables import MemoryTables
+
+from .catalogue import Catalogue
+from .layout import Layout, survey
+from .locking import locked_file
+from .medium import LogFile
+from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, stem_of
+from .reading import Scan, read_window
+from .writing import is_at
+
+__all__ = ["Logs"]
+
+
+class Logs:
+    """
+    The logs in the folder *root*. Thread-safe.
+
+    Args:
+        root: An absolute path.
+
+        meter: Where reads are counted.
+
+        lock_wait_s: How long a writer waits for another.
+
+    Attributes:
+        catalogue: The headers; hold :attr:`lock` while using it.
+
+        folds: The surfaces, by :attr:`Layout.identity`.
+    """
+
+    def __init__(self, root: str, meter: ScanMeter, lock_wait_s: float) -> None:
+        self.root = root
+        self.meter = meter
+        self.lock_wait_s = lock_wait_s
+        self.forget_all()
+        _all_logs.add(self)
+
+    def forget_all(self) -> None:
+        """Start without memory of the files, and with locks that nobody holds."""
+        self.lock = RLock()
+        self.folds = FoldCache()
+        self.catalogue = Catalogue(self.root, self.meter)
+        self._layouts: dict[str, Layout] = {}
+
+    def path(self, stem: str, suffix: str) -> str:
+        """Return the path of one of a session's files."""
+        return f"{self.root}/{stem}{suffix}"
+
+    def is_deleted(self, stem: str) -> bool:
+        """Tell whether there is a tombstone. It hides a log that is still there."""
+        return os.path.lexists(self.path(stem, TOMBSTONE_SUFFIX))
+
+    def open(self, session_id: str) -> LogFile | None:
+        """
+        Open a log for reading; None where there is none, or its session was deleted.
+
+        Raises:
+            CorruptLog: The path is no regular file.
+
+            StoreUnavailable: The system refuses to open it.
+        """
+        stem = stem_of(session_id)
+        path = self.path(stem, LOG_SUFFIX)
+        try:
+            file = LogFile(path, session_id, self.meter)
+        except FileNotFoundError:
+            return None
+        except PermissionError as error:
+            raise StoreUnavailable(path, "permission denied") from error
+        if self.is_deleted(stem):
+            file.close()
+            return None
+        return file
+
+    @contextmanager
+    def opened(
+        self, session_id: str, identity: int | None = None
+    ) -> Iterator[tuple[LogFile, Layout]]:
+        """
+        Hold a log open for one read.
+
+        Args:
+            identity: The log that is meant; None takes any of this id.
+
+        Raises:
+            SessionNotFound: There is none, or another one has the id.
+        """
+        file = self.open(session_id)
+        if file is None:
+            raise SessionNotFound(session_id)
+        with file:
+            layout = self.survey(file)
+            self.meter.probes += 1
+            if identity is not None and layout.identity != identity:
+                raise SessionNotFound(session_id)
+            yield file, layout
+
+    def survey(self, file: LogFile) -> Layout:
+        """
+        Look at an open log, and remember what was seen.
+
+        Raises:
+            CorruptLog: Its header is damaged.
+        """
+        with self.lock:
+            known = self._layouts.get(file.stem)
+            layout = survey(file, known=known, facts=self.catalogue.facts(file.stem))
+            if layout is not known:
+                self.remember(file.stem, layout)
+        return layout
+
+    def seen(self, stem: str) -> Layout | None:
+        """Return what the last look at a log said; None where there was none."""
+        return self._layouts.get(stem)
+
+    def remember(self, stem: str, layout: Layout) -> None:
+        """Keep what a look at a log said."""
+        with self.lock:
+            known = self._layouts.get(stem)
+            if known is not None and known.identity != layout.identity:
+                self.folds.forget(known.identity)
+            self._layouts[stem] = layout
+            self.catalogue.put(stem, layout.facts)
+
+    def forget(self, stem: str) -> None:
+        """Drop what is known of a log that is gone. Null case: nothing is."""
+        with self.lock:
+            layout = self._layouts.pop(stem, None)
+            self.catalogue.drop(stem)
+        if layout is not None:
+            self.folds.forget(layout.identity)
+
+    @contextmanager
+    def folded(self, file: LogFile, layout: Layout, length: int) -> Iterator[MemoryTables]:
+        """
+        Hold the tables of an open log, folded to *length* or further.
+
+        Raises:
+            InvalidSurface: The fold refuses an event below *length*.
+
+            CorruptLog: An event below *length* cannot be read.
+        """
+
+        def read(start: int, stop: int) -> list[Event]:
+            return read_window(file, layout, start, stop)
+
+        scan = Scan(file, layout)
+        with self.folds.tables(layout.identity, length, read, scan=scan) as tables:
+            yield tables
+
+    def locked(self, session_id: str, held: ExitStack) -> LogFile | None:
+        """
+        Open a log for writing and lock it, until *held* ends; None where there is none.
+
+        Raises:
+            StoreBusy: Another process holds it for too long.
+
+            StoreReadOnly: The system refuses writing to it.
+        """
+        path = self.path(stem_of(session_id), LOG_SUFFIX)
+        while True:
+            try:
+                file = LogFile(path, session_id, self.meter, writing=True)
+            except FileNotFoundError:
+                return None
+            except PermissionError as error:
+                if isinstance(error, EventLogError):
+                    raise
+                raise StoreReadOnly(path) from error
+            with ExitStack() as attempt:
+                attempt.enter_context(locked_file(file.fd, path, self.lock_wait_s))
+                if is_at(file.fd, path):
+                    held.push(attempt.pop_all())
+                    return file
+            # It was deleted, or replaced, while this one waited.
+
+    def __repr__(self) -> str:
+        return f"<Logs of {self.root}, {len(self._layouts)} seen>"
+
+
+_all_logs: WeakSet[Logs] = WeakSet()
+
+
+def _start_anew() -> None:
+    for logs in _all_logs:
+        logs.forget_all()
+
+
+# Another thread of the parent may have held a lock that the child could never get.
+os.register_at_fork(after_in_child=_start_anew)
