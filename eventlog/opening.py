@@ -4,16 +4,19 @@ Opening a store by its URL, and the wrapper that refuses writes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import NoReturn
+from typing import Literal, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 from eventlog.errors import InvalidArgument, StoreReadOnly
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead
-from eventlog.snapshot import LogSnapshot
+from eventlog.snapshot import ForwardedSnapshot, LogSnapshot
 from eventlog.store import ChangeSet, EventStore
 
 __all__ = ["ReadOnlyStore", "open_store"]
+
+T = TypeVar("T")
 
 DRIVERS_GROUP = "eventlog.drivers"
 
@@ -70,7 +73,7 @@ class ReadOnlyStore(EventStore):
 
     def snapshot(self, session_id: str, *, at: int | None = None) -> LogSnapshot:
         self._check_open()
-        return self._inner.snapshot(session_id, at=at)
+        return _ReadOnlySnapshot(self, self._inner.snapshot(session_id, at=at))
 
     def _head(self, session_id: str) -> SessionHead | None:
         return self._inner.head(session_id)
@@ -94,3 +97,17 @@ class ReadOnlyStore(EventStore):
 
     def _delete(self, session_id: str, forget: bool) -> NoReturn:
         raise StoreReadOnly(self.location)
+
+
+class _ReadOnlySnapshot(ForwardedSnapshot):
+    """A snapshot of the inner store that ends with the wrapper, too."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: ReadOnlyStore, inner: LogSnapshot) -> None:
+        super().__init__(inner)
+        self._store = store
+
+    def _ask(self, kind: Literal["read", "surface"], call: Callable[[], T]) -> T:
+        self._store._check_open()
+        return call()

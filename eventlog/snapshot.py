@@ -5,9 +5,9 @@ Snapshots: a log as of a length, the one form in which queries see live and stor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from attrs import define
 
@@ -16,7 +16,10 @@ from eventlog.surface_view import SurfaceView
 from eventlog.tables import ViewTables
 from eventlog.values import check_index
 
-__all__ = ["LogSnapshot", "MeteredTables", "ScanMeter", "Snapshot"]
+__all__ = ["ForwardedSnapshot", "LogSnapshot", "MeteredTables", "ScanMeter", "Snapshot"]
+
+
+T = TypeVar("T")
 
 
 @define
@@ -203,6 +206,56 @@ class Snapshot(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._header.id!r}, {self._length} events>"
+
+
+class ForwardedSnapshot(ABC):
+    """
+    A snapshot that asks another one; a wrapper of a store says what comes before or after.
+
+    Args:
+        inner: The snapshot that answers.
+    """
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: LogSnapshot) -> None:
+        self._inner = inner
+
+    @abstractmethod
+    def _ask(self, kind: Literal["read", "surface"], call: Callable[[], T]) -> T:
+        """Return what *call*, a read of events or of the surface, answers."""
+
+    @property
+    def header(self) -> SessionHeader:
+        return self._inner.header
+
+    @property
+    def length(self) -> int:
+        return self._inner.length
+
+    def read(self, start: int, stop: int) -> list[Event]:
+        return self._ask("read", lambda: self._inner.read(start, stop))
+
+    def classify(self, seq: int) -> EventClass:
+        return self._ask("surface", lambda: self._inner.classify(seq))
+
+    def replaced_by(self, start: int, stop: int) -> dict[int, int]:
+        return self._ask("surface", lambda: self._inner.replaced_by(start, stop))
+
+    def replaced(self, seq: int) -> list[int]:
+        return self._ask("surface", lambda: self._inner.replaced(seq))
+
+    def stand_in(self, seq: int) -> int | None:
+        return self._ask("surface", lambda: self._inner.stand_in(seq))
+
+    def nodes(self, *, after: int | None = None, limit: int | None = None) -> list[int]:
+        return self._ask("surface", lambda: self._inner.nodes(after=after, limit=limit))
+
+    def citing(self, seq: int) -> list[int]:
+        return self._ask("surface", lambda: self._inner.citing(seq))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._inner!r}>"
 
 
 class MeteredTables:

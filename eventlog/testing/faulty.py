@@ -10,8 +10,8 @@ from threading import Lock
 from typing import Literal, NoReturn, TypeVar
 
 from eventlog.errors import EventLogError
-from eventlog.model import Batch, Event, EventClass, HeadKey, HeadPage, SessionHead, SessionHeader
-from eventlog.snapshot import LogSnapshot
+from eventlog.model import Batch, Event, HeadKey, HeadPage, SessionHead, SessionHeader
+from eventlog.snapshot import ForwardedSnapshot, LogSnapshot
 from eventlog.store import ChangeSet, EventStore
 
 __all__ = ["CALLS", "WRITE_CALLS", "FaultyStore"]
@@ -164,32 +164,14 @@ class FaultyStore(EventStore):
         raise NotImplementedError
 
 
-class _FaultySnapshot:
+class _FaultySnapshot(ForwardedSnapshot):
     """A snapshot of the inner store, each call of which counts."""
 
+    __slots__ = ("_store",)
+
     def __init__(self, store: FaultyStore, inner: LogSnapshot) -> None:
+        super().__init__(inner)
         self._store = store
-        self._inner = inner
-        self.header = inner.header
-        self.length = inner.length
 
-    def read(self, start: int, stop: int) -> list[Event]:
-        return self._store._passed("read", lambda: self._inner.read(start, stop))
-
-    def classify(self, seq: int) -> EventClass:
-        return self._store._passed("surface", lambda: self._inner.classify(seq))
-
-    def replaced_by(self, start: int, stop: int) -> dict[int, int]:
-        return self._store._passed("surface", lambda: self._inner.replaced_by(start, stop))
-
-    def replaced(self, seq: int) -> list[int]:
-        return self._store._passed("surface", lambda: self._inner.replaced(seq))
-
-    def stand_in(self, seq: int) -> int | None:
-        return self._store._passed("surface", lambda: self._inner.stand_in(seq))
-
-    def nodes(self, *, after: int | None = None, limit: int | None = None) -> list[int]:
-        return self._store._passed("surface", lambda: self._inner.nodes(after=after, limit=limit))
-
-    def citing(self, seq: int) -> list[int]:
-        return self._store._passed("surface", lambda: self._inner.citing(seq))
+    def _ask(self, kind: Literal["read", "surface"], call: Callable[[], T]) -> T:
+        return self._store._passed(kind, call)

@@ -116,7 +116,7 @@ def busy_log(length: int) -> list[Event]:
     Return a log of mostly log-only events whose surface stays small however long it is.
 
     Every 50th event is a message and every 500th a summary of the whole surface, which
-    therefore never has more than 10 nodes; each summary stands in the place of the one
+    therefore never has more than 11 nodes; each summary stands in the place of the one
     before, so that the chain of replacements has a length of *length* / 500.
     """
     events = []

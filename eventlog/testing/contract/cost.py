@@ -133,7 +133,7 @@ class CostContract(ContractBase):
         for length in logs.lengths:
             snapshot = logs.warm(length)
             nodes = snapshot.nodes()
-            assert len(nodes) <= 10
+            assert len(nodes) <= 11
             for ask in (snapshot.nodes, partial(snapshot.nodes, after=nodes[0])):
                 cost = logs.cost(ask)
                 assert 0 == cost.records
@@ -152,7 +152,7 @@ class CostContract(ContractBase):
                 snapshot.nodes()
                 snapshot.classify(0)
                 assert store.meter.records <= RECORDS_BESIDE
-                assert store.meter.probes <= 10 + 3 * PROBES_A_LEVEL * log2(length)
+                assert store.meter.probes <= 11 + 3 * PROBES_A_LEVEL * log2(length)
 
     def test_tail_is_folded_once(self, logs: Logs) -> None:
         """
@@ -168,7 +168,7 @@ class CostContract(ContractBase):
 
         cost = logs.cost(lambda: store.snapshot("grows").nodes())
         assert cost.records <= 5 + RECORDS_BESIDE
-        assert cost.probes <= 10 + 2 * PROBES_A_LEVEL * log2(length)
+        assert cost.probes <= 11 + 2 * PROBES_A_LEVEL * log2(length)
 
     def test_append_costs_its_events(self, logs: Logs) -> None:
         """
