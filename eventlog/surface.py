@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from eventlog.errors import InvalidSurface
 from eventlog.model import Event, EventClass, Replace
@@ -68,7 +68,8 @@ MAY_CITE_NOTHING: Final = "assistant/message"
 TOOL_RESULT: Final = "tool/result"
 
 
-@frozen
+# One is made for each event stored, and a frozen one takes three times as long to make.
+@define
 class Step:
     """
     What one event does to the tables.
@@ -108,6 +109,8 @@ def plan(tables: FoldTables, event: Event, read_event: ReadEvent) -> Step:
     Raises:
         InvalidSurface: The event breaks a rule of the fold.
     """
+    if is_inert(event):
+        return Step(event.seq, None, (), False, ())
     op, sources = event.surface_op, event.source_event_seqs
     if event.type in MUST_BE_NODES:
         if op is None:
@@ -179,8 +182,9 @@ def plan_batch(tables: FoldTables, events: Sequence[Event], read_event: ReadEven
     steps = []
     for event in events:
         step = plan(overlay, event, read)
-        apply(overlay, step)
         steps.append(step)
+        if step.label is not None:
+            apply(overlay, step)
     return steps
 
 

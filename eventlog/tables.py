@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict, SortedList
 
 __all__ = ["FoldTables", "MemoryTables", "OverlayTables", "ViewTables", "label_of"]
 
@@ -212,16 +212,18 @@ class OverlayTables:
     Only what judging reads is kept.
     """
 
-    __slots__ = ("_base", "_dropped", "_labels", "_nodes")
+    __slots__ = ("_base", "_dropped", "_labels", "_nodes", "_order")
 
     def __init__(self, base: FoldTables) -> None:
         self._base = base
-        self._nodes: SortedDict[int, int] = SortedDict()
+        self._nodes: dict[int, int] = {}
+        # The labels in order, from the first span on: most batches replace nothing.
+        self._order: SortedList[int] | None = None
         self._dropped: set[int] = set()
         self._labels: dict[int, int] = {}
 
     def node(self, label: int) -> int | None:
-        found: int | None = self._nodes.get(label)
+        found = self._nodes.get(label)
         if found is None and label not in self._dropped:
             return self._base.node(label)
         return found
@@ -232,7 +234,9 @@ class OverlayTables:
             for label, node in self._base.span(first, last)
             if label not in self._dropped
         }
-        merged.update((label, self._nodes[label]) for label in self._nodes.irange(first, last))
+        if self._order is None:
+            self._order = SortedList(self._nodes)
+        merged.update((label, self._nodes[label]) for label in self._order.irange(first, last))
         return sorted(merged.items())
 
     def label(self, seq: int) -> int | None:
@@ -240,10 +244,13 @@ class OverlayTables:
         return self._base.label(seq) if found is None else found
 
     def put_node(self, label: int, seq: int) -> None:
+        if self._order is not None and label not in self._nodes:
+            self._order.add(label)
         self._nodes[label] = seq
 
     def drop_node(self, label: int) -> None:
-        self._nodes.pop(label, None)
+        if self._nodes.pop(label, None) is not None and self._order is not None:
+            self._order.remove(label)
         self._dropped.add(label)
 
     def put_replacement(self, seq: int, label: int, shadowed: Sequence[int]) -> None:
