@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -49,6 +49,12 @@ class _Commands(click.Group):
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             import_module(f"{__package__}.{COMMANDS[cmd_name]}").register(self)
         return self.commands.get(cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return _pipe_closed()  # click would make it 1, which is our "none found"
 
 
 @click.group(
@@ -91,8 +97,6 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         complain("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        return _pipe_closed()
     except Exception as error:
         code, line = describe(error)
         complain(line)
