@@ -57,7 +57,8 @@ def complain_of_faults(faults: Iterable[Fault]) -> int:
     held = list(faults)
     for fault in held:
         subject = fault.path or fault.session_id or "a session"
-        complain(f"{fault.kind}: {subject}: {fault.detail}")
+        about = fault.detail if subject in fault.detail else f"{subject}: {fault.detail}"
+        complain(f"{fault.kind}: {about}")
     return len(held)
 
 

@@ -17,6 +17,7 @@ from eventlog.query import (
     SessionRecord,
     SurfaceSnapshot,
 )
+from eventlog.query.cli import main
 from support import log_only, make_header, messages, replacement
 from support.cli import Run
 
@@ -360,6 +361,39 @@ def test_j4_damage_is_exit_code_3_and_the_rest_is_listed(
     assert 0 == run("read", "middle", "30").code
     assert 3 == run("read", "middle", "4").code
     assert "line 6" in run("read", "middle", "4").err
+
+
+def test_j4_a_denied_file_is_named_and_the_rest_is_listed(
+    data_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """
+    One file of another owner once stopped every list. Seen by a user who may not read it,
+    the other sessions are listed, the path is named, and the exit code says so.
+    """
+    logs = tmp_path / "logs"
+    with open_store(f"jsonl:{logs}") as store:
+        for name in ("a", "b", "c"):
+            store.append(make_header(name), messages(1))
+    (logs / "b.jsonl").chmod(0)
+    for path in (*logs.glob("[ac].jsonl"), logs, *list(logs.parents)[:-1]):
+        if os.geteuid() == 0:
+            path.chmod(path.stat().st_mode | 0o055)
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setgid(65_534)
+                os.setuid(65_534)
+            os._exit(main(["list", "--store", f"jsonl:{logs}"]))
+        finally:
+            os._exit(99)
+
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    out, err = capfd.readouterr()
+    assert 3 == code
+    assert f"eventlog: denied: permission denied: {logs / 'b.jsonl'}\n" == err
+    assert ["a", "c"] == [line.split()[0] for line in out.splitlines() if "text 0" in line]
 
 
 def test_help_has_examples(run: Run) -> None:
