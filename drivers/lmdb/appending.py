@@ -103,10 +103,11 @@ class Appender:
                     group.put_back(taken[1:])
                     taken = [leader]
                     self._store(taken)
+            group.finish(taken)
         except BaseException:
+            # What was stored already is a retry for whoever leads next.
             group.put_back(taken[1:])
             raise
-        group.finish(taken)
 
     def _store(self, requests: Sequence[Request]) -> None:
         def store(

@@ -295,7 +295,7 @@ class Reading:
         StoreBusy: Too many reads run, over all processes.
     """
 
-    __slots__ = ("_environment", "_gate", "databases", "store", "transaction")
+    __slots__ = ("_environment", "_gate", "_unseen", "databases", "store", "transaction")
 
     databases: Databases | None
     transaction: lmdb.Transaction[bytes]
@@ -304,6 +304,7 @@ class Reading:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._gate = environment._gate
+        self._unseen: Handle | None = None
         self.databases = None
         self.store = b""
 
@@ -324,6 +325,8 @@ class Reading:
                 else:
                     self.store = handle.store
                     self.databases = handle.databases
+                    if not handle.locked:
+                        self._unseen = handle
                     return self
             self._gate.leave(self)
         except BaseException as error:
@@ -339,9 +342,25 @@ class Reading:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._leave()
+        try:
+            if self._unseen is not None:
+                self._check_unseen(self._unseen)
+        finally:
+            self._leave()
         if error is not None and isinstance(error, lmdb.Error):
             raise translated(error, self._environment.path, writing=False) from error
+
+    def _check_unseen(self, handle: Handle) -> None:
+        """
+        Refuse what was read while no writer knew of it, if pages may have been reused.
+
+        The pages of a commit are free for use from the third commit after it on, whose
+        writer starts to write them after the second.
+        """
+        if handle.env.info()["last_txnid"] > self.transaction.id() + 1:
+            raise StoreUnavailable(
+                self._environment.path, "it changed while it was read without its lock file"
+            )
 
     def _leave(self) -> None:
         try:

@@ -67,13 +67,15 @@ class GroupCommit:
                 hands all of them to :meth:`finish`. What it raises goes to this caller
                 alone; the others that it took are led anew.
         """
-        with self._lock:
-            if self._is_led:
-                request.wake.acquire()
-                self._queue.append(request)
-            else:
-                self._is_led = request.leads = True
+        # An interrupt may come between any two steps; _leave sorts out how far it got.
         try:
+            with self._lock:
+                if self._is_led:
+                    request.wake.acquire()
+                    self._queue.append(request)
+                else:
+                    request.leads = True
+                    self._is_led = True
             if not request.leads:
                 request.wake.acquire()
             if request.leads:
@@ -94,14 +96,15 @@ class GroupCommit:
     def finish(self, requests: Sequence[Request]) -> None:
         """Wake those whose *requests* are done."""
         for request in requests:
-            request.is_done = True
-            if not request.leads:
+            if request.wake.locked():
                 request.wake.release()
+            request.is_done = True
 
     def put_back(self, requests: Sequence[Request]) -> None:
-        """Queue *requests* again, in front: their leader gave up."""
+        """Queue those of *requests* that are not done again, in front: their leader gave up."""
+        left = [request for request in requests if not request.is_done]
         with self._lock:
-            self._queue.extendleft(reversed(requests))
+            self._queue.extendleft(reversed(left))
 
     def _leave(self, request: Request) -> None:
         """Hand over to the next, also where an interrupt ended the wait of *request*."""
@@ -114,6 +117,7 @@ class GroupCommit:
             if self._queue:
                 heir = self._queue.popleft()
                 heir.leads = True
-                heir.wake.release()
+                if heir.wake.locked():
+                    heir.wake.release()
             else:
                 self._is_led = False

@@ -58,7 +58,7 @@ from zlib import crc32
 
 from eventlog.codec import decode_line, encode_line
 from eventlog.errors import EventLogError
-from eventlog.model import APPEND, Append, Event, Replace, SessionHeader, SurfaceOp
+from eventlog.model import APPEND, Event, Replace, SessionHeader, SurfaceOp
 from eventlog.values import TIME_MAX
 
 __all__ = [
@@ -200,25 +200,32 @@ def place_in(key: bytes) -> tuple[int, str]:
 
 def encode_event(event: Event) -> bytes:
     """Return the value of *event*. Cost: O(bytes); the payload is copied, not decoded."""
-    op, sources = event.surface_op, event.source_event_seqs
-    name = event.type.encode()
+    op, name = event.surface_op, event.type.encode()
     flags = _IGNORABLE if event.ignorable else 0
-    middle = b""
+    if op is APPEND:
+        flags |= _APPENDS
+    if event.source_event_seqs is None and (op is None or op is APPEND):
+        body = _EVENT.pack(event.seq, event.time, 0, len(name), flags) + name + event.payload
+    else:
+        body = _special_body(event, name, flags)
+    return body + _CRC.pack(crc32(body))
+
+
+def _special_body(event: Event, name: bytes, flags: int) -> bytes:
+    op, sources = event.surface_op, event.source_event_seqs
+    more = b""
     count = 0
-    if op is not None:
-        if type(op) is Append:
-            flags |= _APPENDS
-        else:
-            assert type(op) is Replace
-            flags |= _REPLACES
-            middle = _BOUNDS.pack(op.start, op.end)
+    if type(op) is Replace:
+        flags |= _REPLACES
+        more = _BOUNDS.pack(op.start, op.end)
+    elif op is not None:
+        flags |= _APPENDS
     if sources is not None:
         flags |= _HAS_SOURCES
         count = len(sources)
-        middle += struct.Struct(f"<{count}Q").pack(*sources)
+        more += struct.pack(f"<{count}Q", *sources)
     head = _EVENT.pack(event.seq, event.time, count, len(name), flags)
-    body = b"".join((head, middle, name, event.payload))
-    return body + _CRC.pack(crc32(body))
+    return b"".join((head, more, name, event.payload))
 
 
 def decode_events(values: Iterable[bytes], start: int, count: int) -> tuple[list[Event], int]:

@@ -1,0 +1,89 @@
+"""Children that tests fork, kill, starve of rights and limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["dropping_root", "forked", "running", "script", "wait_for"]
+
+CHILD_WAIT_S = 60.0
+
+
+def forked(body: Callable[[], object]) -> int:
+    """
+    Run *body* in a forked child and return its exit code: 0 where it returned, 1 where
+    it raised, the negated signal where it was killed or hung.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            body()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+    return wait_for(child)
+
+
+def wait_for(child: int) -> int:
+    """Wait for a forked child, kill it where it hangs, and return its exit code."""
+    until = time.monotonic() + CHILD_WAIT_S
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > until:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return -signal.SIGKILL
+        time.sleep(0.002)
+
+
+def dropping_root(body: Callable[[], object]) -> Callable[[], object]:
+    """A *body* for :func:`forked` that has no more rights than any user."""
+
+    def dropped() -> object:
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        return body()
+
+    return dropped
+
+
+def script(source: str, *arguments: object, **options: object) -> subprocess.Popen[str]:
+    """Start *source* as a program of its own, with *arguments* in ``sys.argv[1:]``."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(source), *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+@contextmanager
+def running(source: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A program that has printed its first line, and is killed at the end."""
+    child = script(source, *arguments)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline(), "the program prints a line when it is ready"
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
