@@ -70,6 +70,18 @@ class Difference(Enum):
         "fuzz/scanlog: any origin is kept; the recorder knows only 'subagent'",
     )
 
+    SIBLING_ORDER = (
+        7,
+        "fuzz/misc: sessions of one millisecond come by the code points of their ids, everywhere "
+        "and in every locale; the recorder sorts siblings by its locale's alphabet",
+    )
+
+    HEADER_EQUALITY = (
+        29,
+        "fuzz/misc: headers that differ in origin or agentPreset are another session's; the "
+        "recorder compares neither",
+    )
+
     def __init__(self, cases: int, reason: str) -> None:
         self.cases = cases
         self.reason = reason

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -149,6 +149,15 @@ class RewritingStore(ReadOnlyStore):
         self._loaded = loaded
 
     def snapshot(self, session_id: str, *, at: int | None = None) -> LogSnapshot:
-        snapshot = super().snapshot(session_id, at=at)
-        snapshot._header = self._loaded  # type: ignore[attr-defined]
-        return snapshot
+        return cast(LogSnapshot, _Relabelled(super().snapshot(session_id, at=at), self._loaded))
+
+
+class _Relabelled:
+    """A snapshot under another header."""
+
+    def __init__(self, inner: LogSnapshot, header: SessionHeader) -> None:
+        self._inner = inner
+        self.header = header
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
