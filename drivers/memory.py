@@ -11,6 +11,7 @@ from threading import RLock
 from sortedcontainers import SortedDict
 
 from eventlog.admission import Admission, WritableLog
+from eventlog.catalog import Catalog
 from eventlog.errors import InvalidArgument, SessionNotFound
 from eventlog.log import MemoryLog, MemorySnapshot
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
@@ -49,8 +50,7 @@ class MemoryStore(EventStore):
         self._lock = RLock()
         self._logs: dict[str, MemoryLog] = {}
         self._deleted: set[str] = set()
-        self._newest: SortedDict[tuple[int, str], str] = SortedDict()
-        self._children_of: dict[str, SortedDict[tuple[int, str], str]] = {}
+        self._catalog = Catalog()
         # Position of the last change, by session; and the other way round, in order.
         self._positions: dict[str, int] = {}
         self._feed: SortedDict[int, str] = SortedDict()
@@ -81,23 +81,16 @@ class MemoryStore(EventStore):
 
     def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
         with self._lock:
-            return self._page(self._newest, after, limit)
+            return head_page(self._catalog.heads(after, limit, self._counted_head), limit)
 
     def _children(self, parent_id: str, after: HeadKey | None, limit: int) -> HeadPage:
         with self._lock:
-            return self._page(self._children_of.get(parent_id, SortedDict()), after, limit)
+            found = self._catalog.heads(after, limit, self._counted_head, parent_id=parent_id)
+            return head_page(found, limit)
 
-    def _page(
-        self, order: SortedDict[tuple[int, str], str], after: HeadKey | None, limit: int
-    ) -> HeadPage:
-        found: list[SessionHead] = []
-        start = None if after is None else after.sort_key
-        for key in order.irange(start, None, (False, True)):
-            self.meter.records += 1
-            found.append(self._logs[order[key]].head())
-            if len(found) > limit:
-                break
-        return head_page(found, limit)
+    def _counted_head(self, session_id: str) -> SessionHead:
+        self.meter.records += 1
+        return self._logs[session_id].head()
 
     def _changes(self, since: str | None) -> ChangeSet:
         if since is not None and not (since.isascii() and since.isdigit()):
@@ -113,7 +106,7 @@ class MemoryStore(EventStore):
             log = self._logs.pop(session_id, None)
             remembered = session_id in self._deleted
             if log is not None:
-                self._index(log.header, remove=True)
+                self._catalog.remove(log.header)
                 self._changed(session_id)
             if forget:
                 self._deleted.discard(session_id)
@@ -123,19 +116,8 @@ class MemoryStore(EventStore):
 
     def _create(self, header: SessionHeader) -> MemoryLog:
         log = self._logs[header.id] = MemoryLog(header)
-        self._index(header)
+        self._catalog.add(header)
         return log
-
-    def _index(self, header: SessionHeader, *, remove: bool = False) -> None:
-        key = HeadKey.from_header(header).sort_key
-        orders = [self._newest]
-        if header.parent_session is not None:
-            orders.append(self._children_of.setdefault(header.parent_session, SortedDict()))
-        for order in orders:
-            if remove:
-                del order[key]
-            else:
-                order[key] = header.id
 
     def _changed(self, session_id: str) -> None:
         position = self._feed.peekitem()[0] + 1 if self._feed else 1

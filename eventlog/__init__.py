@@ -22,6 +22,9 @@ from eventlog.model import (
     SessionHeader,
 )
 from eventlog.opening import ReadOnlyStore, open_store
+from eventlog.recorder import Recorder
+from eventlog.recording import RecordingHealth
+from eventlog.resume import Inspection
 from eventlog.snapshot import LogSnapshot, ScanMeter
 from eventlog.store import Capabilities, ChangeSet, EventStore
 from eventlog.surface import Replacement, Surface, fold_surface
@@ -41,9 +44,12 @@ __all__ = [
     "Fault",
     "HeadKey",
     "HeadPage",
+    "Inspection",
     "LiveSessions",
     "LogSnapshot",
     "ReadOnlyStore",
+    "Recorder",
+    "RecordingHealth",
     "Replace",
     "Replacement",
     "ScanMeter",

@@ -41,6 +41,9 @@ class LiveSessions:
         self._lock = RLock()
         self._sessions: dict[str, Session] = {}
         self._catalog = Catalog()
+        # Being in the dict decides who is live; the catalogue follows it. True while it
+        # may be half changed: an exception from outside then leaves it to be made anew.
+        self._catalog_torn = False
         self._observers = Observers()
 
     def create(
@@ -113,8 +116,10 @@ class LiveSessions:
             if session.id in self._sessions:
                 raise SessionExists(session.id)
             session._announce()
-            self._catalog.add(log.header)
+            self._catalog_torn = True
             self._sessions[session.id] = session
+            self._catalog.add(log.header)
+            self._catalog_torn = False
         session._tell()
         return session
 
@@ -191,9 +196,11 @@ class LiveSessions:
                 gone = self._live(session)
             except SessionNotFound:
                 return False
+            self._catalog_torn = True
+            gone._dispose()
             del self._sessions[gone.id]
             self._catalog.remove(gone.header)
-            gone._dispose()
+            self._catalog_torn = False
         gone._tell()
         return True
 
@@ -310,6 +317,11 @@ class LiveSessions:
 
     def _page(self, after: HeadKey | None, limit: int, parent_id: str | None) -> HeadPage:
         with self._lock:
+            if self._catalog_torn:
+                self._catalog = Catalog()
+                for session in self._sessions.values():
+                    self._catalog.add(session.header)
+                self._catalog_torn = False
             found = self._catalog.heads(
                 after,
                 limit,

@@ -34,10 +34,9 @@ class Session:
     still be read.
     """
 
-    __slots__ = ("_disposed", "_log", "_messages", "_observers", "_outbox", "header")
+    __slots__ = ("_disposed", "_log", "_messages", "_observers", "_outbox")
 
     def __init__(self, log: MemoryLog, vocabulary: Vocabulary, observers: Observers) -> None:
-        self.header: SessionHeader = log.header
         self._log = log
         self._messages = _Messages(log, vocabulary)
         self._observers = observers
@@ -45,9 +44,14 @@ class Session:
         self._disposed = False
 
     @property
+    def header(self) -> SessionHeader:
+        """The session's creation facts."""
+        return self._log.header
+
+    @property
     def id(self) -> str:
         """The session's id."""
-        return self.header.id
+        return self._log.header.id
 
     @property
     def length(self) -> int:
@@ -120,7 +124,7 @@ class Session:
         log = self._log
         with log.lock:
             if self._disposed:
-                raise SessionNotFound(self.header.id)
+                raise SessionNotFound(self._log.header.id)
             event = Event(
                 log.length,
                 time_ns() // 1_000_000 if time is None else time,
@@ -175,7 +179,7 @@ class Session:
 
     def __repr__(self) -> str:
         state = ", disposed" if self._disposed else ""
-        return f"<Session {self.header.id!r}, {self._log.length} events{state}>"
+        return f"<Session {self._log.header.id!r}, {self._log.length} events{state}>"
 
     def _announce(self) -> None:
         """Put the session's creation before all that happens to it."""

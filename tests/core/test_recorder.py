@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eventlog import APPEND, Batch, Event, LiveSessions, Session
+from eventlog import APPEND, Batch, Event, LiveSessions, Recorder, Session
 from eventlog.drivers.memory import MemoryStore
 from eventlog.errors import (
     EventLogError,
@@ -22,7 +22,6 @@ from eventlog.errors import (
     StoreClosed,
     StoreReadOnly,
 )
-from eventlog.recorder import Recorder
 from support import make_header, messages
 
 LONG_MS = 60_000  # a window that no test waits for
@@ -155,7 +154,7 @@ def test_a_flush_takes_the_news_of_other_sessions_along() -> None:
     assert 1 == len(store.writes)
 
 
-def test_j7_sessions_without_events_leave_nothing() -> None:
+def test_j7_j10_sessions_without_events_leave_nothing() -> None:
     """
     A resume made a second log with only a header while events went to the first. A
     session that was created and not used is in no store and in no list.
@@ -169,7 +168,7 @@ def test_j7_sessions_without_events_leave_nothing() -> None:
     assert [] == store.writes
 
 
-def test_a_fork_is_stored_whole() -> None:
+def test_j24_a_fork_is_stored_whole() -> None:
     """
     Prefix and session/end-seed of a child are one append, also where they exceed what a
     write may otherwise hold.
@@ -236,7 +235,7 @@ def test_a_stored_session_is_adopted_where_it_agrees() -> None:
         ({"cwd": "/w"}, messages(2), SequenceConflict),
     ],
 )
-def test_a_stored_session_that_differs_is_left_alone(
+def test_j67_j68_j69_a_stored_session_that_differs_is_left_alone(
     fields: dict[str, Any], seed: list[Event], error: type[Exception]
 ) -> None:
     """
@@ -361,7 +360,7 @@ def test_a_read_only_store_is_refused_at_once() -> None:
         Recorder(LiveSessions(), MemoryStore(read_only=True))
 
 
-def test_many_threads_append_flush_and_dispose() -> None:
+def test_j33_many_threads_append_flush_and_dispose() -> None:
     """
     Whatever threads do at the same time, in the end every session is stored whole.
     """

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from eventlog import APPEND, Event, EventStore, LiveSessions, Session, open_store
+from eventlog import APPEND, Event, EventStore, LiveSessions, Recorder, Session, open_store
 from eventlog.errors import (
     SequenceConflict,
     SessionDeleted,
@@ -23,7 +23,6 @@ from eventlog.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from eventlog.recorder import Recorder
 from eventlog.testing.faulty import FaultyStore
 from support import make_header, messages
 
@@ -80,7 +79,7 @@ def wait_until(condition: Callable[[], Any], *, within_s: float = 15) -> None:
         time.sleep(0.005)
 
 
-def test_a_flush_says_why_and_keeps_the_events() -> None:
+def test_j76_a_flush_says_why_and_keeps_the_events() -> None:
     """
     A flush tries at once and raises what the store said; the events stay pending, and
     the next flush stores them.
@@ -255,7 +254,7 @@ def test_a_forgotten_session_is_not_continued_in_the_middle() -> None:
     assert None is store.head("s1")
 
 
-def test_a_successor_of_the_same_id_waits_for_its_turn() -> None:
+def test_j70_a_successor_of_the_same_id_waits_for_its_turn() -> None:
     """
     A disposed session whose events wait for the store, and a new one under its id: the
     old one is stored, the new one is told that the id is taken.
@@ -287,8 +286,8 @@ def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 AT_EXIT = """
 import sys
-from eventlog import LiveSessions, open_store
-from eventlog.recorder import Recorder
+from eventlog import LiveSessions, Recorder, open_store
+
 
 live = LiveSessions()
 recorder = Recorder(live, open_store("jsonl:" + sys.argv[1]), window_ms=60000)
@@ -309,9 +308,9 @@ def test_a_recorder_that_nobody_closed_writes_at_exit(tmp_path: Path) -> None:
 
 FORK = """
 import os, sys
-from eventlog import LiveSessions, open_store
+from eventlog import LiveSessions, Recorder, open_store
 from eventlog.errors import StoreClosed
-from eventlog.recorder import Recorder
+
 
 live = LiveSessions()
 store = open_store("jsonl:" + sys.argv[1])
@@ -347,8 +346,8 @@ def test_a_forked_child_does_not_record(tmp_path: Path) -> None:
 
 FULL_DISK = """
 import resource, signal, sys, time
-from eventlog import LiveSessions, open_store
-from eventlog.recorder import Recorder
+from eventlog import LiveSessions, Recorder, open_store
+
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -21,6 +21,7 @@ from eventlog import (
     EventStore,
     EventType,
     LiveSessions,
+    Recorder,
     Replace,
     Session,
     SessionHeader,
@@ -36,7 +37,6 @@ from eventlog.errors import (
     ValueRejected,
 )
 from eventlog.loading import load_log
-from eventlog.recorder import Recorder
 from eventlog.testing.faulty import FaultyStore
 from eventlog.testing.samples import random_log
 from support import log_only, make_header, message, messages
