@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from .failures import DONE, FAILED, INTERRUPTED, PIPE_CLOSED, describe
+from .failures import DONE, FAILED, INTERRUPTED, PIPE_CLOSED, USAGE, describe
 from .options import examples
 from .output import complain, prepare_streams
 
@@ -60,6 +60,7 @@ class _Commands(click.Group):
 @click.group(
     PROGRAM,
     cls=_Commands,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples(
         "eventlog demo",
@@ -70,7 +71,8 @@ class _Commands(click.Group):
     ),
 )
 @click.version_option(package_name="agent-eventlog", prog_name=PROGRAM)
-def application() -> None:
+@click.pass_context
+def application(ctx: click.Context) -> int:
     """
     Look into logs of agent sessions, copy them, search them.
 
@@ -78,6 +80,10 @@ def application() -> None:
     from the store in your data folder. A SESSION is an id, or the front of one where no
     other begins with it.
     """
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help(), file=sys.stderr)
+        return USAGE
+    return DONE
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -18,11 +18,12 @@ def register(group: click.Group) -> None:
 
 
 @click.command(
+    short_help="Print what a shell needs to complete commands and ids.",
     epilog=examples(
         'eval "$(eventlog completion bash)"      # in ~/.bashrc',
         'eval "$(eventlog completion zsh)"       # in ~/.zshrc',
         "eventlog completion fish | source       # in ~/.config/fish/config.fish",
-    )
+    ),
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context

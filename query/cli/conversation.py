@@ -36,6 +36,7 @@ def register(group: click.Group) -> None:
 
 
 @click.command(
+    short_help="Show a session as a conversation.",
     epilog=examples(
         "eventlog show 3fd7",
         "eventlog show 3fd7 --all --full",

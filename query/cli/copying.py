@@ -26,11 +26,12 @@ def register(group: click.Group) -> None:
 
 
 @click.command(
+    short_help="Copy every session of one store into another.",
     epilog=examples(
         "eventlog copy lmdb:~/agent jsonl:~/agent-logs",
         "eventlog copy jsonl:/mnt/old lmdb:~/agent --json",
         note="--json prints one document: a CopyAccount.",
-    )
+    ),
 )
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="DST")

@@ -112,11 +112,12 @@ class SessionStats:
 
 
 @click.command(
+    short_help="Count a session's events, bytes, calls and tokens.",
     epilog=examples(
         "eventlog stats 3fd7",
         "eventlog stats 3fd7 --json | jq .tokens",
         note="--json prints one document: counts by type, turns, calls and tokens.",
-    )
+    ),
 )
 @session_argument
 @store_option

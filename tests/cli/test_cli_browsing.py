@@ -410,6 +410,14 @@ def test_help_has_examples(run: Run) -> None:
         assert f"eventlog {command}" in result.out.split("Examples:")[1]
 
 
+def test_no_command_is_answered_with_help(run: Run) -> None:
+    """Called bare, it says what there is, on standard error, as a wrong call."""
+    result = run()
+
+    assert (2, "") == (result.code, result.out)
+    assert "Commands:\n  list " in result.err
+
+
 def test_completion_code_is_printed(run: Run) -> None:
     """Each shell gets the code that completes our commands."""
     for shell in ("zsh", "fish"):
