@@ -54,6 +54,7 @@ def test_the_captures_are_what_commands_print(
     """Each line of a capture is printed, in that order; … stands for lines left out."""
     monkeypatch.delenv("EVENTLOG_STORE", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("EVENTLOG_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     commands = list(captures())
 

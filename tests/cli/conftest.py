@@ -27,6 +27,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     """A data folder and a working directory of the test's own; no store is named."""
     monkeypatch.delenv("EVENTLOG_STORE", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("EVENTLOG_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
     yield tmp_path / "data"
