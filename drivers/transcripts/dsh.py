@@ -34,7 +34,7 @@ from eventlog.surface import fold_surface
 from .finding import find_files
 from .json_text import read_object
 from .lines import Line, read_lines
-from .zstd_frames import ZstdFrames
+from .zstd_frames import MAGIC, ZstdFrames
 
 __all__ = ["DeepSeekHarness", "read_log"]
 
@@ -141,7 +141,7 @@ def _lines(
     path: Path, stop_bytes: int, tally: RecordTally
 ) -> Iterator[Iterator[Line | RecordFault]]:
     with path.open("rb") as raw:
-        if raw.peek(4)[:4] == b"\x28\xb5\x2f\xfd":
+        if raw.peek(4)[:4] == MAGIC:
             frames = ZstdFrames(raw, path)
             yield _all_lines(io.BufferedReader(frames, 1 << 18), frames, path)
         else:

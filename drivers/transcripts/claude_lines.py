@@ -1,0 +1,402 @@
+"""
+The lines of one Claude Code session, as entries.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eventlog.drafts import SessionDraft
+from eventlog.values import JSONValue
+
+from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .records import Record, digest_of
+from .times import iso_ms
+
+__all__ = ["ClaudeSession"]
+
+TOOL: Final = "claude-code"
+INTERRUPTED: Final = "[Request interrupted by user"
+LOCAL_OUTPUT: Final = ("<local-command-stdout>", "<local-command-stderr>")
+BOUNDARY_FACTS: Final[tuple[str, ...]] = ("trigger", "preTokens")
+CLEARED: Final = "[Old tool result content cleared]"
+
+
+class ClaudeSession:
+    """
+    One session, line by line.
+
+    Args:
+        draft: Where its entries go.
+
+        common: What lines repeat; it is left out of what is kept of each.
+
+        is_whole: Whether the first line is the conversation's first.
+
+        is_agent: Whether it is a sub-agent's, whose prompts no person wrote.
+    """
+
+    def __init__(
+        self, draft: SessionDraft, common: Object, *, is_whole: bool, is_agent: bool
+    ) -> None:
+        self.draft = draft
+        self._talk = Conversation(draft, TOOL)
+        self._common = common
+        self._is_whole = is_whole
+        self._is_agent = is_agent
+        # For each line the nearest entry on the surface at or above it in the tree.
+        self._nearest: dict[str, int | None] = {}
+        # Entries that were rewritten, and what stands for them.
+        self._successors: dict[int, int] = {}
+        self._repeats = 0
+        self._boundary: Object = {}
+        # The answer whose lines are still coming in.
+        self._answer: Object | None = None
+        self._answer_id: str | None = None
+
+    def add(self, record: Record, value: Object) -> bool:
+        """
+        Take the next line; returns whether it has a meaning here, else it was kept as it is.
+
+        Args:
+            value: The line; what *record* carries, where that is another one.
+        """
+        self.draft.read(record.size_bytes)
+        uuid = value.get("uuid")
+        key = uuid if type(uuid) is str and uuid else f"@{record.digest}"
+        if key in self._nearest:
+            # Written again: with a new parent behind a compaction, or by a fault.
+            self._repeats += 1
+            self._keep(record, value, f"{key}#again{self._repeats}", "repeated")
+            return False
+        kind = value.get("type")
+        self._nearest[key] = self._nearest.get(str(value.get("parentUuid")))
+        message = value.get("message")
+        if kind == "user" and type(message) is dict:
+            mapped = self._add_user(record, value, key, message)
+        elif kind == "assistant" and type(message) is dict:
+            mapped = self._add_assistant(record, value, key, message)
+        elif kind == "system":
+            mapped = self._add_system(record, value, key)
+        elif kind in ("custom-title", "ai-title"):
+            mapped = self._add_title(record, value, key)
+        else:
+            mapped = False
+        if not mapped:
+            self._keep(record, value, key, kind)
+        return mapped
+
+    def settle(self) -> None:
+        """Complete what waits for further lines: none come, or none that belong to it."""
+        if self._answer is not None:
+            self._answer = None
+            self._answer_id = None
+            self.draft.release()
+
+    def _keep(self, record: Record, value: Object, key: str, kind: JSONValue) -> None:
+        subtype = value.get("subtype")
+        if type(kind) is str and type(subtype) is str:
+            kind = f"{kind}.{subtype}"
+        self._talk.keep(record, kind, iso_ms(value.get("timestamp")), key)
+
+    # Prompts, results and whatever else is said to the model.
+
+    def _add_user(self, record: Record, value: Object, key: str, message: Object) -> bool:
+        blocks = _blocks(message.get("content"))
+        if blocks is None:
+            return False
+        if value.get("isCompactSummary") is True:
+            self._add_summary(record, value, key, message, blocks)
+            return True
+        if value.get("isVisibleInTranscriptOnly") is True:
+            return False
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        said = [_block(block) for block in blocks if block.get("type") != "tool_result"]
+        text = _first_text(said)
+        is_prompt = (
+            bool(said)
+            and not results
+            and value.get("isMeta") is not True
+            and not text.startswith((INTERRUPTED, *LOCAL_OUTPUT))
+        )
+        if is_prompt:
+            self.settle()
+            self._rewind(value)
+        origin = self._origin(record, value, key, message)
+        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        number: int | None = None
+        for position, block in enumerate(results):
+            part = origin if position == 0 else _sibling(origin, f"{key}#{position}")
+            number = self._add_result(block, time, value, key, part, only=len(results) == 1)
+        if said or not results:
+            part = origin if not results else _sibling(origin, f"{key}#said")
+            source = self._source(value, text, is_prompt=is_prompt)
+            number = self._talk.user(time, key, said, source, part, is_prompt=is_prompt)
+        if text.startswith(INTERRUPTED):
+            reason = {"kind": "aborted", "reason": {"kind": "user"}}
+            self._talk.end_turn(time, reason, origin)
+        self._nearest[key] = number
+        return True
+
+    def _source(self, value: Object, text: str, *, is_prompt: bool) -> Object:
+        if is_prompt and not self._is_agent:
+            return HUMAN
+        if is_prompt:
+            return plugin(TOOL, "delegation")
+        if text.startswith(LOCAL_OUTPUT):
+            return plugin(TOOL, "local-output")
+        return plugin(TOOL, "interrupted" if text.startswith(INTERRUPTED) else "meta")
+
+    def _add_result(
+        self, block: Object, time: int, value: Object, key: str, origin: Object, *, only: bool
+    ) -> int:
+        content = _blocks(block.get("content")) or []
+        meta = None
+        if only and "fields" in origin:
+            meta = origin["fields"].pop("toolUseResult", None)
+        return self._talk.result(
+            time,
+            key,
+            str(block.get("tool_use_id") or ""),
+            [_block(part) for part in content],
+            origin,
+            is_error=block.get("is_error") is True,
+            meta=meta,
+        )
+
+    def _rewind(self, value: Object) -> None:
+        """Cut off what a prompt abandons: all behind its parent, where a prompt is there."""
+        nodes, prompts = self.draft.nodes, self._talk.prompts
+        parent = value.get("parentUuid")
+        anchor: int | None = None
+        if parent is None:
+            if not self._is_whole:
+                return
+            start = 0
+        else:
+            anchor = self._current(self._nearest.get(str(parent)))
+            if anchor is None:
+                return
+            start = nodes.index(anchor) + 1
+        if any(nodes[place] in prompts for place in range(start, len(nodes))):
+            self.draft.cut_behind(anchor)
+
+    def _current(self, entry: int | None) -> int | None:
+        """Return the node that stands for an entry now, None where none does."""
+        while entry is not None and entry in self._successors:
+            entry = self._successors[entry]
+        return entry if entry is not None and entry in self.draft.nodes else None
+
+    # Compaction.
+
+    def _add_summary(
+        self, record: Record, value: Object, key: str, message: Object, blocks: list[Object]
+    ) -> None:
+        self.settle()
+        origin = self._origin(record, value, key, message)
+        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        boundary, self._boundary = self._boundary, {}
+        facts = {name: boundary[name] for name in BOUNDARY_FACTS if name in boundary}
+        content = [_block(block) for block in blocks]
+        last = None
+        preserved = boundary.get("preservedSegment")
+        if type(preserved) is dict:
+            head = self._current(self._nearest.get(str(preserved.get("headUuid"))))
+            if head is not None:
+                place = self.draft.nodes.index(head)
+                if place == 0:
+                    # All is preserved: nothing stands where the summary would.
+                    source = {**plugin("compact"), **facts}
+                    self._nearest[key] = self._talk.user(time, key, content, source, origin)
+                    return
+                last = self.draft.nodes[place - 1]
+        self._nearest[key] = self._talk.summary(time, key, content, origin, last=last, facts=facts)
+
+    def _add_system(self, record: Record, value: Object, key: str) -> bool:
+        subtype = value.get("subtype")
+        if subtype == "compact_boundary":
+            self.settle()
+            metadata = value.get("compactMetadata")
+            self._boundary = metadata if type(metadata) is dict else {}
+        elif subtype == "microcompact_boundary":
+            return self._clear_results(record, value, key)
+        elif subtype in ("turn_duration", "stop_hook_summary"):
+            self._keep(record, value, key, "system")
+            origin = record.origin(TOOL, key)
+            time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+            self._talk.end_turn(time, {"kind": "completed"}, origin)
+            return True
+        return False
+
+    def _clear_results(self, record: Record, value: Object, key: str) -> bool:
+        metadata = value.get("microcompactMetadata")
+        ids = metadata.get("compactedToolIds") if type(metadata) is dict else None
+        if type(ids) is not list:
+            return False
+        origin = record.origin(TOOL, key)
+        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        boundary = self._talk.keep(
+            record, "system.microcompact_boundary", iso_ms(value.get("timestamp")), key
+        )
+        for call_id in dict.fromkeys(ids):
+            if type(call_id) is str:
+                before = self._talk.results.get(call_id)
+                number = self._talk.clear_result(
+                    time, call_id, [text_block(CLEARED)], origin, cites=(boundary,)
+                )
+                if number is not None and before is not None:
+                    self._successors[before] = number
+        return True
+
+    # Answers.
+
+    def _add_assistant(self, record: Record, value: Object, key: str, message: Object) -> bool:
+        blocks = _blocks(message.get("content"))
+        if blocks is None or value.get("isApiErrorMessage") is True:
+            return False
+        message_id = message.get("id")
+        if type(message_id) is not str or not message_id:
+            message_id = key
+        origin = self._origin(record, value, key, message)
+        if message_id == self._answer_id and self.draft.held is not None:
+            assert self._answer is not None
+            time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+            self._answer["message"]["content"] += [_block(block) for block in blocks]
+            usage = _usage(message.get("usage"))
+            if usage:
+                self._answer["usage"] = usage
+            whole = self._answer["origin"]
+            whole.setdefault("more", []).append(origin)
+            whole["digest"] = digest_of(f"{whole['digest']}{record.digest}".encode())
+            number = self.draft.held
+        else:
+            self.settle()
+            time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+            number = self._begin_answer(message_id, message, blocks, time, origin)
+        for block in blocks:
+            if block.get("type") == "tool_use":
+                call_id = str(block.get("id") or "")
+                call_origin = record.origin(TOOL, f"{key}#call:{call_id}")
+                self._talk.call(time, call_id, block.get("name"), block.get("input"), call_origin)
+        self._nearest[key] = number
+        return True
+
+    def _begin_answer(
+        self,
+        message_id: str,
+        message: Object,
+        blocks: list[Object],
+        time: int,
+        origin: Object,
+    ) -> int:
+        self._talk.ensure_turn(time, origin)
+        self.draft.hold(self.draft.count)
+        number = self._talk.assistant(
+            time,
+            message_id,
+            [_block(block) for block in blocks],
+            origin,
+            provider="anthropic",
+            model=message.get("model"),
+            usage=_usage(message.get("usage")),
+        )
+        self._answer = self._talk.answer
+        self._answer_id = message_id
+        return number
+
+    def _add_title(self, record: Record, value: Object, key: str) -> bool:
+        kind = value["type"]
+        title = value.get("customTitle" if kind == "custom-title" else "aiTitle")
+        if type(title) is not str or not title:
+            return False
+        source = HUMAN if kind == "custom-title" else {"kind": "provider", "provider": TOOL}
+        origin = self._origin(record, value, key, {})
+        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        self._talk.title(time, title, source, origin)
+        return True
+
+    def _origin(self, record: Record, value: Object, key: str, message: Object) -> Object:
+        """Return the origin of a line, with all that it says beyond its message's content."""
+        common = self._common
+        fields = {
+            name: item
+            for name, item in value.items()
+            if name != "message" and not (name in common and common[name] == item)
+        }
+        rest = {name: item for name, item in message.items() if name != "content"}
+        if rest:
+            fields["message"] = rest
+        if value is not record.value:
+            fields["carrier"] = _carrier(record.value, common)
+        return record.origin(TOOL, key, fields)
+
+
+def _sibling(origin: Object, key: str) -> Object:
+    return {
+        **{name: item for name, item in origin.items() if name not in ("fields", "raw", "altered")},
+        "key": key,
+    }
+
+
+def _carrier(value: Object, common: Object) -> Object:
+    """Return a progress line without the line that it carries."""
+    kept = {name: item for name, item in value.items() if common.get(name) != item}
+    data = kept.get("data")
+    if type(data) is dict:
+        kept["data"] = {
+            name: item
+            for name, item in data.items()
+            if name != "message" and common.get(name) != item
+        }
+    return kept
+
+
+def _blocks(content: JSONValue) -> list[Object] | None:
+    """Return a message's content as blocks; None where it is no content."""
+    if type(content) is str:
+        return [text_block(content)]
+    if type(content) is not list:
+        return None
+    return [
+        block if type(block) is dict else {"type": "text", "text": str(block)} for block in content
+    ]
+
+
+def _block(block: Object) -> Object:
+    """Return a block in the common form; one of another kind stays as it is."""
+    kind = block.get("type")
+    if kind == "thinking":
+        rest = {name: item for name, item in block.items() if name not in ("type", "thinking")}
+        return {"type": "reasoning", "text": block.get("thinking") or "", **rest}
+    if kind == "tool_use":
+        return {
+            "type": "tool-call",
+            "id": block.get("id"),
+            "name": block.get("name"),
+            "arguments": arguments_text(block.get("input")),
+        }
+    return block
+
+
+def _first_text(blocks: list[Object]) -> str:
+    for block in blocks:
+        text = block.get("text")
+        if block.get("type") == "text" and type(text) is str:
+            return text.lstrip()
+    return ""
+
+
+_USAGE: Final = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_input_tokens": "cacheReadTokens",
+    "cache_creation_input_tokens": "cacheWriteTokens",
+}
+
+
+def _usage(usage: JSONValue) -> Object:
+    if type(usage) is not dict:
+        return {}
+    return {
+        ours: usage[theirs] for theirs, ours in _USAGE.items() if type(usage.get(theirs)) is int
+    }

@@ -1,0 +1,142 @@
+"""
+Reading files of one JSON record a line, whatever else they hold.
+
+Every line that is a JSON object is a record. What is none is a fault of its line, and the
+next line is read. A last line without its newline counts if it is a whole object: no
+prefix of one is. Blank lines are no records.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+from attrs import frozen
+
+from eventlog.errors import ValueRejected
+from eventlog.sources import RecordFault, RecordTally
+from eventlog.values import JSONValue
+
+from .json_text import read_object
+from .lines import Line, Readable, read_lines
+from .zstd_frames import MAGIC, ZstdFrames
+
+__all__ = ["Record", "digest_of", "read_records"]
+
+
+@frozen(slots=True)
+class Record:
+    """
+    One record of a file.
+
+    Attributes:
+        value: What it says; a cleaned copy where *raw* is not None.
+
+        digest: Changes with its text.
+
+        place: Where it stands, for the origin of what comes of it: ``line``, ``offset``
+            and ``bytes`` in a file of lines, ``at`` in a document.
+
+        raw: Its exact text where no log can hold it.
+
+        altered: What had to be cleaned.
+    """
+
+    value: dict[str, JSONValue]
+    digest: str
+    place: dict[str, JSONValue]
+    raw: str | None = None
+    altered: str | None = None
+
+    def origin(
+        self, tool: str, key: str, fields: dict[str, JSONValue] | None = None
+    ) -> dict[str, JSONValue]:
+        """
+        Return the origin of an entry that comes of this record.
+
+        Args:
+            key: Names the record, and where it gives several entries, the part.
+
+            fields: What it says beyond the entry. Given for one entry of a record, the
+                one that also keeps its exact text; None for the others.
+        """
+        origin = {"tool": tool, "key": key, "digest": self.digest, **self.place}
+        if fields is not None:
+            if fields:
+                origin["fields"] = fields
+            if self.raw is not None:
+                origin["raw"] = self.raw
+                origin["altered"] = self.altered
+        return origin
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes it has; 0 in a document."""
+        size: int = self.place.get("bytes", 0)
+        return size
+
+
+def digest_of(text: bytes) -> str:
+    """Return a digest of 128 bits as 32 hexadecimal digits."""
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+def read_records(
+    path: Path, tally: RecordTally, *, stop_bytes: int | None = None
+) -> Iterator[Record]:
+    """
+    Yield the records of a file of lines, raw or in zstd frames, counting and naming faults.
+
+    Args:
+        stop_bytes: Read a raw file no further than this; None reads to the end.
+
+    Raises:
+        OSError: The system refuses to read it.
+
+        MissingExtra: It is compressed, and ``zstandard`` is not installed.
+    """
+    with path.open("rb") as raw:
+        if raw.peek(4)[:4] == MAGIC:
+            frames = ZstdFrames(raw, path)
+            yield from _records(io.BufferedReader(frames, 1 << 18), path, tally, None)
+            if frames.fault is not None:
+                tally.found += 1
+                tally.refuse(frames.fault)
+        else:
+            yield from _records(raw, path, tally, stop_bytes)
+
+
+def _records(
+    stream: Readable, path: Path, tally: RecordTally, stop_bytes: int | None
+) -> Iterator[Record]:
+    for line in read_lines(stream, path, stop_bytes=stop_bytes):
+        if isinstance(line, RecordFault):
+            tally.found += 1
+            tally.refuse(line)
+            continue
+        text = line.text
+        size = len(text)
+        tally.bytes_read = line.offset_bytes + size
+        if not text or text.isspace():
+            continue
+        tally.found += 1
+        place = {"line": line.number, "offset": line.offset_bytes, "bytes": size}
+        try:
+            parsed = read_object(text)
+        except ValueRejected as error:
+            tally.refuse(_fault(line, path, error))
+            continue
+        tally.altered += parsed.raw is not None
+        yield Record(parsed.value, digest_of(text), place, parsed.raw, parsed.reason)
+
+
+def _fault(line: Line, path: Path, error: ValueRejected) -> RecordFault:
+    kind, reason = "malformed", error.reason
+    if not line.complete:
+        kind = "torn"
+        reason = f"the file ends inside a record, {len(line.text)} bytes of it"
+    elif not line.text.strip(b"\0"):
+        reason = f"{len(line.text)} bytes of NUL"
+    return RecordFault(str(path), line.number, line.offset_bytes, kind, reason)
