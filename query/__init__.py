@@ -1,6 +1,6 @@
 """
 Queries over live and stored sessions as one corpus: listings, windows, the surface,
-traces and filters, at a cost that depends on the answer and never on the length of the log.
+traces, filters and full-text search, at a cost that depends on the answer and never on the length of the log.
 """
 
 from .corpus import LiveSource
@@ -31,6 +31,10 @@ from .records import (
     SessionRecord,
     SurfaceSnapshot,
 )
+from .search.answers import SearchHit, SearchPage, SessionHit
+from .search.index import EmbeddedIndex, IndexStatus
+from .search.provider import SearchMode, SearchProvider, Sort
+from .search.scan import ScanProvider
 from .session_query import SessionQuery
 
 __all__ = [
@@ -39,23 +43,32 @@ __all__ = [
     "CreatedAt",
     "Cwd",
     "Descendant",
+    "EmbeddedIndex",
     "EventDocument",
     "EventFilter",
     "EventRecord",
     "EventTrace",
     "EventWindow",
     "Ids",
+    "IndexStatus",
     "LineageTrace",
     "LiveSource",
     "OnConflict",
     "Page",
     "Parent",
+    "ScanProvider",
+    "SearchHit",
+    "SearchMode",
+    "SearchPage",
+    "SearchProvider",
     "Seq",
     "SessionFilter",
+    "SessionHit",
     "SessionQuery",
     "SessionQueryError",
     "SessionQueryErrorCode",
     "SessionRecord",
+    "Sort",
     "SurfaceSnapshot",
     "Text",
     "Time",

@@ -207,3 +207,14 @@ def _said(error: Exception) -> str:
         return str(error) or type(error).__name__
     except Exception:
         return type(error).__name__
+
+
+def check_limit(limit: object) -> None:
+    """
+    Refuse *limit* unless it is an int ≥ 1.
+
+    Raises:
+        SessionQueryError: INVALID_LIMIT.
+    """
+    if type(limit) is not int or limit < 1:
+        raise SessionQueryError(Code.INVALID_LIMIT, f"limit must be an int ≥ 1, not {shown(limit)}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 from eventlog.model import Event, HeadKey
 from eventlog.store import EventStore
@@ -15,7 +16,7 @@ from . import reads
 from .corpus import Corpus, LiveSource
 from .corpus_snapshot import CorpusSnapshot
 from .cursors import Cursors
-from .errors import Code, SessionQueryError, check_cancel, check_id, shown
+from .errors import Code, SessionQueryError, check_cancel, check_id, check_limit, shown
 from .faults import distinct
 from .filters import EventFilter, SessionFilter, described, event_filters, session_filters
 from .listing import session_page
@@ -30,6 +31,8 @@ from .records import (
     SessionRecord,
     SurfaceSnapshot,
 )
+from .search.methods import SearchMethods
+from .search.provider import SearchProvider
 from .tracing import event_trace, lineage_trace
 
 __all__ = ["SessionQuery"]
@@ -37,7 +40,7 @@ __all__ = ["SessionQuery"]
 Cancel = Callable[[], bool]
 
 
-class SessionQuery:
+class SessionQuery(SearchMethods):
     """
     Read live and stored sessions as one corpus.
 
@@ -59,6 +62,9 @@ class SessionQuery:
 
         read_window_max: The most that *before* and *after* of a window may be.
 
+        search: The engine that searches stored sessions; None is the default index, made
+            when it is first used, in the user's cache folder. False switches search off.
+
     Raises:
         SessionQueryError: INVALID_CONFIG: one of these is something else.
     """
@@ -70,6 +76,7 @@ class SessionQuery:
         *,
         vocabulary: Vocabulary = DEFAULT_VOCABULARY,
         read_window_max: int = 50,
+        search: SearchProvider | Literal[False] | None = None,
     ) -> None:
         if live is not None and not isinstance(live, LiveSource):
             raise _config(f"live cannot be read from: {type(live).__name__}")
@@ -77,7 +84,7 @@ class SessionQuery:
             raise _config(f"vocabulary must be a Vocabulary, not {type(vocabulary).__name__}")
         if type(read_window_max) is not int or read_window_max < 0:
             raise _config(f"read_window_max must be an int ≥ 0, not {shown(read_window_max)}")
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary, search)
         self.read_window_max = read_window_max
         # Replaced as a whole and never changed, so that a running read keeps its own.
         self._corpus = Corpus(live, None if store is None else _checked_store(store))
@@ -142,7 +149,7 @@ class SessionQuery:
                 be read; ABORTED.
         """
         held = session_filters(filters)
-        _check_limit(limit)
+        check_limit(limit)
         policy = _policy(on_conflict)
         cursors = Cursors("list_sessions", described(held))
         after = None
@@ -193,7 +200,7 @@ class SessionQuery:
                 CORRUPT_SESSION, SOURCE_CONFLICT, PERSISTENCE_FAILED, ABORTED.
         """
         held = event_filters(filters)
-        _check_limit(limit)
+        check_limit(limit)
         reads.check_count(start, "start")
         if at is not None:
             reads.check_count(at, "at")
@@ -333,7 +340,7 @@ class SessionQuery:
                 SOURCE_CONFLICT, PERSISTENCE_FAILED, ABORTED.
         """
         held = event_filters(filters)
-        _check_limit(limit)
+        check_limit(limit)
         check_cancel(cancel)
         check_id(session_id)
         cursors = Cursors("filter_events", session_id, described(held))
@@ -382,11 +389,6 @@ def _checked_store(store: object) -> EventStore:
     if not isinstance(store, EventStore):
         raise _config(f"store must be an EventStore, not {type(store).__name__}")
     return store
-
-
-def _check_limit(limit: object) -> None:
-    if type(limit) is not int or limit < 1:
-        raise SessionQueryError(Code.INVALID_LIMIT, f"limit must be an int ≥ 1, not {shown(limit)}")
 
 
 def _policy(on_conflict: object) -> OnConflict:

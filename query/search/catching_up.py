@@ -1,0 +1,261 @@
+"""
+Bringing an index up to its store: what changed since it last looked, and nothing else.
+
+The store says which sessions may have changed; of each the index compares header, length
+and the digest of the last event that it knows, and goes on from there, or begins anew
+where it is another log. The store's token is kept with the rows, once all of them are in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from eventlog.errors import (
+    CorruptLog,
+    InvalidArgument,
+    SessionNotFound,
+    UnsupportedFormat,
+    ValueRejected,
+)
+from eventlog.model import Fault, HeadKey, HeadPage, SessionHead
+from eventlog.snapshot import LogSnapshot
+from eventlog.store import EventStore
+
+from ..corpus import LiveSource
+from .database import Database
+from .writing import READ_EVENTS, IndexWriter
+
+__all__ = ["CatchUp", "shared_prefix"]
+
+HEADS_PAGE: Final = 1_000
+SINGLE_HEADS_MAX: Final = 64
+RECENT_SESSIONS: Final = 16
+
+Tick = Callable[[], None]
+
+
+class CatchUp:
+    """
+    One update of an index, committed on the way and at the end.
+
+    Args:
+        db: The index.
+
+        writer: What writes it.
+
+        tick: Called now and then; what it raises passes through, and what was committed
+            until then stays.
+    """
+
+    def __init__(self, db: Database, writer: IndexWriter, tick: Tick) -> None:
+        self._db = db
+        self._writer = writer
+        self._tick = tick
+
+    def store(self, store: EventStore, *, verify: bool) -> None:
+        """
+        Index what changed in *store*.
+
+        Args:
+            verify: Make sure that the store is the one that was indexed and no older
+                state of it, which its token cannot tell; and read damaged sessions anew.
+
+        Cost: the sessions that changed: what is new of them, and a commit.
+        """
+        db, writer = self._db, self._writer
+        token = db.value("SELECT value FROM state WHERE name = 'token'")
+        if token is not None and verify and not self._resembles(store):
+            token = None
+        try:
+            changes = store.changes(token)
+        except InvalidArgument:
+            if token is None:
+                raise
+            # The store was made anew: the token is none of its own.
+            token = None
+            changes = store.changes()
+        changed = set(changes.session_ids)
+        if token is None:
+            changed.update(row[0] for row in db.execute("SELECT id FROM session"))
+        damaged = self._damaged()
+        if verify:
+            changed |= damaged
+        if not changed and token == changes.token:
+            return
+        heads, unreadable = self._heads(store, changed)
+        for session_id in sorted(changed - heads.keys() - unreadable):
+            writer.remove(session_id)
+        # The oldest first, so that positions rise with age as far as can be.
+        for head in sorted(heads.values(), key=_age):
+            self._tick()
+            if head.header.id in damaged:
+                writer.remove(head.header.id)
+            try:
+                writer.index(store.snapshot(head.header.id), tick=self._tick)
+            except SessionNotFound:
+                writer.remove(head.header.id)  # deleted while it was read
+            except (CorruptLog, UnsupportedFormat) as error:
+                writer.set_fault(_fault(head.header.id, error))
+        self._compare_forks(store)
+        writer.begin()
+        writer.write_out()
+        recent = changes.session_ids[-RECENT_SESSIONS:]
+        lengths = [
+            (session_id, db.value("SELECT length FROM session WHERE id = ?", (session_id,)))
+            for session_id in recent
+        ]
+        if recent or token is None:
+            db.execute("UPDATE state SET value = ? WHERE name = 'recent'", (json.dumps(lengths),))
+        db.execute("UPDATE state SET value = ? WHERE name = 'token'", (changes.token,))
+        writer.commit()
+
+    def live(self, live: LiveSource) -> None:
+        """
+        Index what is new in live sessions, and take out those that are live no more.
+
+        Cost: the live sessions, and what is new of them.
+        """
+        writer = self._writer
+        live_ids = {head.header.id for page in _pages(live) for head in page.items}
+        gone = {row[0] for row in self._db.execute("SELECT id FROM session")} - live_ids
+        for session_id in sorted(gone):
+            writer.remove(session_id)
+        for session_id in sorted(live_ids):
+            self._tick()
+            try:
+                self.session(live.snapshot(session_id))
+            except SessionNotFound:
+                writer.remove(session_id)
+        writer.commit()
+
+    def session(self, log: LogSnapshot) -> None:
+        """
+        Index what is new in one session, and commit.
+
+        Cost: what is new of it; for nothing new, a look at its last event.
+        """
+        known = self._writer.find(log.header.id)
+        if known is None or known.length < log.length or not self._writer.continues(known, log):
+            self._writer.index(log, tick=self._tick)
+            self._writer.commit()
+
+    def _resembles(self, store: EventStore) -> bool:
+        """
+        Whether the sessions that changed last are as they were indexed, or longer. A
+        store that was put back to an earlier state has lost just these changes.
+        """
+        recent = self._db.value("SELECT value FROM state WHERE name = 'recent'")
+        for session_id, length in json.loads(recent):
+            try:
+                head = store.head(session_id)
+                known = self._writer.find(session_id)
+                if head is None or known is None:
+                    same = head is None and length is None
+                else:
+                    log = store.snapshot(session_id)
+                    same = known.length == length and self._writer.continues(known, log)
+            except (CorruptLog, UnsupportedFormat, SessionNotFound):
+                same = False
+            if not same:
+                return False
+        return True
+
+    def _heads(
+        self, store: EventStore, wanted: Collection[str]
+    ) -> tuple[dict[str, SessionHead], set[str]]:
+        """
+        Return the heads of *wanted*, and those that cannot be read, whose faults are kept.
+        """
+        heads: dict[str, SessionHead] = {}
+        unreadable: set[str] = set()
+        if len(wanted) <= SINGLE_HEADS_MAX:
+            for session_id in wanted:
+                try:
+                    head = store.head(session_id)
+                except ValueRejected:
+                    continue  # an id that the feed has and no session can have
+                except (CorruptLog, UnsupportedFormat) as error:
+                    unreadable.add(session_id)
+                    self._writer.remove(session_id)
+                    self._writer.set_fault(_fault(session_id, error))
+                else:
+                    if head is not None:
+                        heads[session_id] = head
+            return heads, unreadable
+        faults: list[Fault] = []
+        for page in _pages(store):
+            faults += page.faults
+            heads.update((head.header.id, head) for head in page.items)
+        self._writer.begin()
+        self._db.execute("DELETE FROM fault WHERE id IS NULL")
+        for fault in faults:
+            if fault.session_id is not None:
+                unreadable.add(fault.session_id)
+                self._writer.remove(fault.session_id)
+            self._writer.set_fault(fault)
+        found = {session_id: heads[session_id] for session_id in heads.keys() & set(wanted)}
+        return found, unreadable
+
+    def _damaged(self) -> set[str]:
+        rows = self._db.execute("SELECT DISTINCT id FROM fault WHERE id IS NOT NULL")
+        return {session_id for (session_id,) in rows}
+
+    def _compare_forks(self, store: EventStore) -> None:
+        """Find out how much of each fork's inherited events its parent really has."""
+        pairs = self._db.execute(
+            "SELECT c.sid, c.id, p.sid, p.id,"
+            " CASE c.shared_sid WHEN p.sid THEN c.shared ELSE 0 END,"
+            " min(c.seed, c.length, p.length) FROM session c JOIN session p ON p.id = c.parent"
+            " WHERE c.seed > 0 AND (c.shared_sid IS NOT p.sid"
+            " OR c.shared < min(c.seed, c.length, p.length))"
+        )
+        for sid, child_id, parent_sid, parent_id, known, stop in pairs:
+            self._tick()
+            try:
+                child, parent = store.snapshot(child_id), store.snapshot(parent_id)
+                shared = shared_prefix(child, parent, known, stop)
+            except (CorruptLog, UnsupportedFormat, SessionNotFound):
+                shared = known
+            self._writer.begin()
+            self._db.execute(
+                "UPDATE session SET shared = ?, shared_sid = ? WHERE sid = ?",
+                (shared, parent_sid, sid),
+            )
+
+
+def shared_prefix(first: LogSnapshot, second: LogSnapshot, start: int, stop: int) -> int:
+    """
+    Return the seq of the first event in ``[start, stop)`` that two logs do not have
+    alike, *stop* where there is none.
+    """
+    stop = min(stop, first.length, second.length)
+    while start < stop:
+        end = min(start + READ_EVENTS, stop)
+        for one, other in zip(first.read(start, end), second.read(start, end), strict=True):
+            if one != other:
+                return one.seq
+        start = end
+    return start
+
+
+def _pages(source: EventStore | LiveSource) -> Iterator[HeadPage]:
+    key: HeadKey | None = None
+    while True:
+        page = source.heads(after=key, limit=HEADS_PAGE)
+        yield page
+        key = page.next_key
+        if key is None:
+            return
+
+
+def _age(head: SessionHead) -> tuple[int, str]:
+    time = head.header.created_at if head.last_time is None else head.last_time
+    return time, head.header.id
+
+
+def _fault(session_id: str, error: CorruptLog | UnsupportedFormat) -> Fault:
+    if isinstance(error, CorruptLog):
+        return Fault(session_id, error.path, error.kind, str(error))
+    return Fault(session_id, None, "version", str(error))

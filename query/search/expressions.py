@@ -1,0 +1,78 @@
+"""
+Queries as FTS5 expressions. Only analysed words reach one, always quoted, so nothing that
+a user types is syntax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from .parsing import Phrase, Query
+from .provider import Tier
+
+__all__ = ["NEAR_WORDS", "all_words", "any_word", "exact_tiers", "faceted", "phrase"]
+
+NEAR_WORDS: Final = 10
+
+
+def phrase(words: Phrase) -> str:
+    """Return the expression of a phrase."""
+    text = " ".join(words.words)
+    return f'"{text}" *' if words.open_ended else f'"{text}"'
+
+
+def all_words(phrases: Iterable[Phrase]) -> str:
+    """Return the expression of documents with every one of *phrases*."""
+    return _joined(" AND ", phrases)
+
+
+def any_word(phrases: Iterable[Phrase]) -> str:
+    """Return the expression of documents with one of *phrases*."""
+    return _joined(" OR ", phrases)
+
+
+def exact_tiers(query: Query) -> Iterator[tuple[Tier, str]]:
+    """
+    Yield the tiers of documents with every word of *query* as it is, best first. No
+    document is in two of them.
+    """
+    assert query.whole is not None
+    whole = phrase(query.whole)
+    yield Tier.PHRASE, whole
+    if query.parts == (query.whole,):
+        return
+    better = whole
+    if len(query.parts) > 1:
+        near = f"NEAR({' '.join(map(phrase, query.parts))}, {NEAR_WORDS})"
+        yield Tier.NEAR, f"({near}) NOT ({better})"
+        better = f"{better} OR {near}"
+    yield Tier.ALL, f"({all_words(query.parts)}) NOT ({better})"
+
+
+def faceted(
+    body: str, *, sids: Collection[int] | None = None, kinds: Collection[int] | None = None
+) -> str:
+    """
+    Return the MATCH of an expression over words, within facets.
+
+    Args:
+        sids: Sessions; None is all of them.
+
+        kinds: Event types; None is all of them.
+    """
+    match = f"body : ({body})"
+    # An expression cannot be empty; no session and no type has the number 0.
+    if sids is not None:
+        match += f" AND meta : ({_facets('s', sorted(sids) or [0])})"
+    if kinds is not None:
+        match += f" AND meta : ({_facets('t', sorted(kinds) or [0])})"
+    return match
+
+
+def _facets(letter: str, numbers: Sequence[int]) -> str:
+    return " OR ".join(f'"{letter}{number}"' for number in numbers)
+
+
+def _joined(operator: str, phrases: Iterable[Phrase]) -> str:
+    return operator.join(map(phrase, phrases))

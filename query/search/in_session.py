@@ -1,0 +1,244 @@
+"""
+The search of one session, page by page.
+
+The whole log is searched, inherited events included. Every page of a walk shows the log as
+it was when the walk began: what is appended later is on none of them, and what is shadowed
+later is current on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from eventlog.model import Fault
+from eventlog.vocabulary import Vocabulary
+
+from ..corpus import Corpus
+from ..corpus_snapshot import CorpusSnapshot
+from ..cursors import Cursors
+from ..errors import Code, SessionQueryError, check_cancel
+from ..faults import distinct
+from ..filters import EventFilter, Text, described
+from .answers import SearchHit, SearchPage
+from .engines import Engines
+from .excerpts import EXCERPT_BYTES
+from .hits import EXACT_BONUS, HitMaker, score_of
+from .narrowing import document_scope
+from .parsing import Query, parse
+from .provider import Answer, Match, Place, SearchMode, SearchProvider, SessionRequest, Sort, Tier
+from .walks import packed, place_from_json, place_to_json, score_from_text, stale, unpacked
+from .writing import event_digest
+
+__all__ = ["SessionSearch", "search_events"]
+
+RERANKED: Final = 50
+"""So many of the best matches are looked at for the query's case and accents."""
+
+
+@frozen
+class SessionSearch:
+    """
+    What to search one session for.
+
+    Attributes:
+        session_id: The session.
+
+        text: The query as it was typed.
+
+        filters: Event filters.
+
+        sort: The order.
+
+        before_seq: Nothing from this seq on matches; None is no bound. Unlike a filter it
+            may differ from page to page.
+
+        excerpt_bytes: How long an excerpt may be.
+    """
+
+    session_id: str
+    text: object
+    filters: Sequence[EventFilter] = ()
+    sort: Sort = Sort.RELEVANCE
+    before_seq: int | None = None
+    excerpt_bytes: int = EXCERPT_BYTES
+
+
+@frozen
+class _Walk:
+    """Where a walk stands: its log, where to begin, and what was given from there on."""
+
+    length: int
+    tail: str
+    place: Place | None
+    given: frozenset[int]
+    score: float
+
+
+def search_events(
+    engines: Engines,
+    corpus: Corpus,
+    vocabulary: Vocabulary,
+    search: SessionSearch,
+    *,
+    limit: int,
+    cursor: str | None,
+    cancel: Callable[[], bool] | None,
+) -> SearchPage[SearchHit]:
+    """Return a page of the matches of one session; see ``SessionQuery.search_events``."""
+    query = parse(search.text)
+    cursors = Cursors(
+        "search_events", search.session_id, query.text, described(search.filters), str(search.sort)
+    )
+    walk = None if cursor is None else _decoded(cursors, cursor)
+    check_cancel(cancel)
+    log = corpus.snapshot(search.session_id)
+    if walk is not None:
+        _check_same_log(walk, log)
+    scope, texts = document_scope(search.filters)
+    mode = SearchMode.INDEX
+    if query.whole is None:
+        mode = SearchMode.LITERAL if query.text else SearchMode.NEWEST
+        texts = (*texts, Text(query.text)) if query.text else texts
+    request = SessionRequest(
+        query,
+        scope.below(search.before_seq),
+        None if walk is None else walk.length,
+        search.sort,
+        None if walk is None else walk.place,
+        cancel,
+    )
+    faults: list[Fault] = []
+
+    def opened() -> CorpusSnapshot:
+        return corpus.snapshot(search.session_id)
+
+    def draw(engine: SearchProvider) -> tuple[Answer, list[tuple[Match, float]], Place | None]:
+        answer = engine.search_session(opened, request)
+        maker = HitMaker(
+            query, lambda _: log, vocabulary, excerpt_bytes=search.excerpt_bytes, faults=faults
+        )
+        given = frozenset() if walk is None else walk.given
+        wanted = (
+            match
+            for match in answer.matches
+            if match.seq not in given and (not texts or maker.accepts(match, texts))
+        )
+        chosen, rest = _best(wanted, limit, query, maker)
+        return answer, chosen, rest
+
+    engine = engines.in_session(is_live=log.live, store=corpus.store)
+    try:
+        answer, chosen, rest = draw(engine)
+    except SessionQueryError as error:
+        if error.code is not Code.INDEX_FAILED:
+            raise
+        # The log is the truth and can be read: a lost index costs time, not answers.
+        engine = engines.scan()
+        answer, chosen, rest = draw(engine)
+    if mode is SearchMode.INDEX:
+        if not engine.index_backed:
+            mode = SearchMode.SCAN
+        elif answer.windowed():
+            mode = SearchMode.WINDOW
+    maker = HitMaker(
+        query, lambda _: log, vocabulary, excerpt_bytes=search.excerpt_bytes, faults=faults
+    )
+    score = 6.0 if walk is None else walk.score
+    ranks = query.whole is not None and search.sort is Sort.RELEVANCE
+    hits = []
+    for match, relevance in chosen:
+        score = min(score, score_of(match.tier, relevance)) if ranks else 0.0
+        hit = maker.hit(match, score)
+        if hit is not None:
+            hits.append(hit)
+    check_cancel(cancel)
+    next_cursor = None
+    if rest is not None:
+        length = log.length if walk is None else walk.length
+        tail = _tail(log, length) if walk is None else walk.tail
+        # What was given before the place where the walk goes on cannot come again.
+        given = {match.seq for match, _ in chosen if match.place == rest}
+        if walk is not None and walk.place == rest:
+            given |= walk.given
+        next_cursor = cursors.encode(length, tail, place_to_json(rest), packed(given), str(score))
+    return SearchPage(
+        tuple(hits),
+        next_cursor,
+        distinct((*answer.faults, *faults)),
+        searched=answer.searched,
+        indexed_through=answer.through - 1 if answer.through else None,
+        mode=mode,
+    )
+
+
+def _best(
+    matches: Iterator[Match], limit: int, query: Query, maker: HitMaker
+) -> tuple[list[tuple[Match, float]], Place | None]:
+    """
+    Return the best *limit* matches with their relevance, and the place where the walk goes
+    on; None at the end.
+    """
+    # A query with capitals, accents or signs means them, but the index has none of these:
+    # the best matches of a place are looked at again.
+    looked_at = limit if query.is_plain or query.whole is None else max(limit, RERANKED)
+    drawn: list[Match] = []
+    chosen: list[tuple[Match, float]] = []
+    for match in matches:
+        if drawn and match.place != drawn[0].place:
+            chosen += _reranked(drawn, looked_at, query, maker)[: limit - len(chosen)]
+            drawn = []
+            if len(chosen) >= limit:
+                return chosen, match.place
+        drawn.append(match)
+        if len(drawn) > looked_at:
+            break
+    taken = _reranked(drawn, looked_at, query, maker)
+    room = limit - len(chosen)
+    chosen += taken[:room]
+    return chosen, drawn[0].place if len(taken) > room else None
+
+
+def _reranked(
+    drawn: list[Match], looked_at: int, query: Query, maker: HitMaker
+) -> list[tuple[Match, float]]:
+    if query.is_plain or query.whole is None:
+        return [(match, match.relevance) for match in drawn]
+    scored = [
+        (
+            match,
+            match.relevance * EXACT_BONUS
+            if index < looked_at and match.tier >= Tier.ALL and maker.is_exact(match)
+            else match.relevance,
+        )
+        for index, match in enumerate(drawn)
+    ]
+    # Stable: equals stay newest first, and other spellings in the order of likelihood.
+    return sorted(scored, key=lambda entry: -entry[1] if entry[0].tier is not Tier.CLOSE else 0.0)
+
+
+def _decoded(cursors: Cursors, cursor: str) -> _Walk:
+    length, tail, place, given, score = cursors.decode(cursor, int, str, list, str, str)
+    return _Walk(
+        length, tail, place_from_json(place), frozenset(unpacked(given)), score_from_text(score)
+    )
+
+
+def _check_same_log(walk: _Walk, log: CorpusSnapshot) -> None:
+    if walk.length > log.length or walk.tail != _tail(log, walk.length):
+        raise stale("the session's log is another one now")
+
+
+def _tail(log: CorpusSnapshot, length: int) -> str:
+    """What tells a log of this length from another one."""
+    if length == 0:
+        return ""
+    try:
+        (last,) = log.read(length - 1, length)
+    except SessionQueryError as error:
+        if error.code is not Code.CORRUPT_SESSION:
+            raise
+        return "damaged"
+    return event_digest(last).hex()

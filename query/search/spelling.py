@@ -1,0 +1,125 @@
+"""
+What a misspelled query may have meant, by the words that are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Final, Protocol
+
+from .parsing import Phrase, Query, is_fuzzy
+from .typos import CANDIDATES_MAX, Shape, nearest, shapes
+
+__all__ = ["Lexicon", "Spelling"]
+
+COMBINATIONS_MAX: Final = 16
+"""How many spellings of a whole query are tried at most."""
+
+SPELLED_WORDS_MAX: Final = 8
+"""Up to so many words, every one is taken to be misspelled perhaps."""
+
+COUNTED_CANDIDATES: Final = 64
+"""Of how many candidates the documents are counted, to find the likeliest."""
+
+
+class Lexicon(Protocol):
+    """The words of the documents that are searched."""
+
+    def alike(self, shape: Shape) -> Iterable[str]:
+        """Return the words of a shape."""
+
+    def of_length(self, chars_min: int, chars_max: int) -> Iterable[str]:
+        """Return the words of a length, both ends inclusive."""
+
+    def documents(self, word: str) -> int:
+        """Return how many documents have *word*, roughly where there are many."""
+
+
+class Spelling:
+    """Other spellings of queries; each word is looked up once."""
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        self._lexicon = lexicon
+        self._candidates: dict[str, list[tuple[int, str]]] = {}
+
+    def close(self, query: Query) -> list[tuple[Phrase, ...]]:
+        """
+        Return other spellings of *query*, the likeliest first: for each of its parts one
+        phrase, at least one of them another.
+        """
+        choices = []
+        for part in query.parts:
+            others = self.candidates(part.words[0]) if is_fuzzy(part) else []
+            choices.append([(0, part), *((apart, Phrase((word,))) for apart, word in others)])
+        if len(choices) <= SPELLED_WORDS_MAX:
+            return _combinations(choices)
+        # Few words of a long query are misspelled: those that stand nowhere.
+        mended = tuple(
+            choice[1][1] if len(choice) > 1 and not self._stands(choice[0][1]) else choice[0][1]
+            for choice in choices
+        )
+        return [] if mended == query.parts else [mended]
+
+    def alternatives(self, query: Query) -> list[Phrase]:
+        """Return other spellings of those words of *query* that stand nowhere."""
+        return [
+            Phrase((word,))
+            for part in query.parts
+            if is_fuzzy(part) and not self._stands(part)
+            for _, word in self.candidates(part.words[0])
+        ]
+
+    def candidates(self, word: str) -> list[tuple[int, str]]:
+        """
+        Return at most 8 words that *word* may be a misspelling of and that stand in the
+        documents searched, with their distances: those at distance 1, by how many
+        documents have them, then those at distance 2.
+        """
+        if word not in self._candidates:
+            self._candidates[word] = self._find_candidates(word)
+        return self._candidates[word]
+
+    def _find_candidates(self, word: str) -> list[tuple[int, str]]:
+        chosen: list[tuple[int, str]] = []
+        tried: set[str] = set()
+        for shape in shapes(word):
+            near = nearest(word, self._lexicon.alike(shape), shape.distance)
+            near = [(apart, other) for apart, other in near if other not in tried]
+            tried.update(other for _, other in near)
+            chosen += self._likeliest(near)
+            if len(chosen) >= CANDIDATES_MAX:
+                break
+        if not chosen:
+            widest = shapes(word)[-1]
+            known = self._lexicon.of_length(widest.chars_min, widest.chars_max)
+            chosen = self._likeliest(nearest(word, known, widest.distance))
+        return chosen[:CANDIDATES_MAX]
+
+    def _likeliest(self, near: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        counted = sorted(
+            (apart, -self._lexicon.documents(word), word)
+            for apart, word in near[:COUNTED_CANDIDATES]
+        )
+        return [(apart, word) for apart, count, word in counted if count]
+
+    def _stands(self, part: Phrase) -> bool:
+        return self._lexicon.documents(part.words[0]) > 0
+
+
+def _combinations(choices: Sequence[Sequence[tuple[int, Phrase]]]) -> list[tuple[Phrase, ...]]:
+    """The spellings of a whole query, the fewest edits first, the query itself left out."""
+    # The more words, the fewer spellings of each: the product is tried only in part anyway.
+    trimmed = [choice[: max(2, CANDIDATES_MAX + 1 - 2 * (len(choices) - 1))] for choice in choices]
+    spelled = sorted(
+        (
+            (sum(apart for apart, _ in combination), index, combination)
+            for index, combination in enumerate(product(*trimmed))
+        ),
+        key=lambda entry: entry[:2],
+    )
+    return [
+        tuple(phrase for _, phrase in combination)
+        for edits, _, combination in spelled[: COMBINATIONS_MAX + 1]
+        if edits
+    ]
