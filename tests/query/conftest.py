@@ -9,13 +9,7 @@ import pytest
 
 from eventlog import EventStore, LiveSessions, open_store
 from eventlog.query import SessionQuery
-
-SCHEMES = ("memory", "lmdb", "jsonl")
-
-
-def opened(scheme: str, folder: Path) -> EventStore:
-    """An empty store of its own."""
-    return open_store("memory:" if scheme == "memory" else f"{scheme}:{folder / scheme}")
+from support.query import SCHEMES, opened
 
 
 @pytest.fixture(params=SCHEMES)

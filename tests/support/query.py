@@ -22,22 +22,33 @@ from eventlog import (
     ReadOnlyStore,
     SessionHead,
     SessionHeader,
+    open_store,
 )
 from eventlog.codec import encode_line
 from eventlog.query import Page, SessionQueryError, SessionQueryErrorCode
 
 __all__ = [
+    "SCHEMES",
     "BrokenStore",
     "CountingStore",
     "HookedStore",
     "RewritingStore",
     "event",
     "facts",
+    "opened",
     "pages",
     "plant",
     "raises",
     "said",
 ]
+
+
+SCHEMES = ("memory", "lmdb", "jsonl")
+
+
+def opened(scheme: str, folder: Path) -> EventStore:
+    """An empty store of its own."""
+    return open_store("memory:" if scheme == "memory" else f"{scheme}:{folder / scheme}")
 
 
 @contextmanager
