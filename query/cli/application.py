@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "stats": "statistics",
     "follow": "streams",
     "export": "streams",
+    "view": "viewing",
     "copy": "copying",
     "import": "importing",
     "demo": "demo",

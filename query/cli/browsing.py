@@ -123,7 +123,7 @@ def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
     rows: list[tuple[Part, ...]] = []
     for record in page.items:
         header = record.header
-        title: Part
+        title, style = "", ""
         try:
             log = query.corpus.snapshot(header.id, listed=header)
             title = cut_characters(title_of(log, query.vocabulary), _TEXT_CHARACTERS_MAX).text
@@ -131,16 +131,16 @@ def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
             # Its header is sound, so it is listed; its log is not.
             damaged = True
             complain(f"{header.id}: {describe(error)[1]}")
-            title = ("damaged", "red")
+            title, style = "damaged", "red"
         if header.parent_session is not None:
-            title = (f"↳ {title if isinstance(title, str) else title[0]}", "")
+            title = f"↳ {title}"
         rows.append(
             (
                 (header.id, "cyan"),
                 shown_time(header.created_at),
                 f"{record.length:,}",
                 short_path(header.cwd or "-", _FOLDER_CHARACTERS_MAX),
-                title,
+                (title, style),
             )
         )
     screen.table(["SESSION", "BEGUN", "EVENTS", "FOLDER", "TITLE"], rows, right="EVENTS")

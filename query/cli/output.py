@@ -8,10 +8,10 @@ holds acts on a terminal; rich is given text and styles, never markup.
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
@@ -142,12 +142,12 @@ class Screen:
 
     def cut_line(self, *parts: Part) -> None:
         """Print one line; what is too long for the terminal is cut and marked with …."""
+        flat = [(text.replace("\n", " "), style) for text, style in map(_pair, parts)]
         if self.terminal:
-            self._console.print(
-                self._text(parts, one_line), no_wrap=True, overflow="ellipsis", crop=True
-            )
+            text = self._text(flat)
+            self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
         else:
-            self._print(parts, 0, wrap=False)
+            self._print(flat, 0, wrap=False)
 
     def body(self, *parts: Part, indent: int = 4) -> None:
         """Print a text of many lines, indented, wrapped between words on a terminal."""
@@ -166,8 +166,7 @@ class Screen:
         Args:
             right: Heads of columns that are aligned to the right, separated by spaces.
         """
-        lines = [[("", "") if not cell else _pair(cell) for cell in row] for row in rows]
-        lines = [[(one_line(text), style) for text, style in row] for row in lines]
+        lines = [[(one_line(text), style) for text, style in map(_pair, row)] for row in rows]
         if not lines:
             return
         aligned = right.split()
@@ -203,7 +202,7 @@ class Screen:
             lines = [f"{margin}{line}".rstrip(" ") for line in joined.split("\n")]
             print("\n".join(lines))
             return
-        text = self._text(parts, visible)
+        text = self._text(parts)
         if wrap and indent:
             from rich.padding import Padding
 
@@ -212,11 +211,10 @@ class Screen:
             text.pad_left(indent)
             self._console.print(text, soft_wrap=not wrap)
 
-    def _text(self, parts: Sequence[Part], safe: Any) -> Text:
+    def _text(self, parts: Sequence[Part]) -> Text:
         from rich.text import Text
 
-        pairs = [_pair(part) for part in parts]
-        return Text.assemble(*((visible(text), style) for text, style in pairs))
+        return Text.assemble(*((visible(text), style) for text, style in map(_pair, parts)))
 
     @cached_property
     def _console(self) -> Console:
@@ -245,6 +243,6 @@ def shown_size(size_bytes: int) -> str:
 
 def short_path(path: str, characters_max: int = 1_000) -> str:
     """Return *path* with the home folder as ``~``, its end where it is long."""
-    home = str(Path.home())
+    home = os.path.expanduser("~")
     short = "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
     return short if len(short) <= characters_max else "…" + short[1 - characters_max :]

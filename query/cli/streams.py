@@ -17,7 +17,7 @@ from eventlog.query.text import escape_json
 from eventlog.store import EventStore
 
 from .entries import anything, chosen, newest, title_of
-from .failures import DONE, NothingFound
+from .failures import DONE, NothingFound, UsageError
 from .markdown import Markdown
 from .options import (
     examples,
@@ -29,6 +29,7 @@ from .options import (
 )
 from .output import Screen, print_json_line
 from .transcript import Transcript, is_conversation
+from .viewing import export_page
 
 __all__ = ["register"]
 
@@ -42,21 +43,32 @@ def register(group: click.Group) -> None:
     epilog=examples(
         "eventlog export 3fd7 > session.jsonl",
         "eventlog export 3fd7 --format md > session.md",
+        "eventlog export 3fd7 --format html --lineage > session.html",
         note="jsonl is a header and an event a line, in the format of logs, and can be "
-        "imported again; md is the conversation.",
+        "imported again; md is the conversation; html is a page, see eventlog view.",
     )
 )
 @session_argument
 @store_option
 @click.option(
-    "--format", "form", type=click.Choice(["jsonl", "md"]), default="jsonl", help="jsonl or md."
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "md", "html"]),
+    default="jsonl",
+    help="jsonl, md or html.",
 )
-def export(session: str, store: str | None, form: str) -> int:
+@click.option("--lineage", is_flag=True, help="html: also the sessions it came from and led to.")
+def export(session: str, store: str | None, form: str, lineage: bool) -> int:
     """
-    Print a whole session, as JSON lines or as Markdown.
+    Print a whole session, as JSON lines, as Markdown or as an HTML page.
     """
+    if lineage and form != "html":
+        raise UsageError("--lineage goes with --format html")
     with querying(store) as (query, held):
-        log = query.corpus.snapshot(find_session(held, session))
+        session_id = find_session(held, session)
+        if form == "html":
+            return export_page(query, session_id, lineage=lineage)
+        log = query.corpus.snapshot(session_id)
         if form == "md":
             _export_markdown(query, log)
         else:
