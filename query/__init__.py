@@ -1,7 +1,11 @@
 """
 Queries over live and stored sessions as one corpus: listings, windows, the surface,
-traces, filters and full-text search, at a cost that depends on the answer and never on the length of the log.
+traces, filters and full-text search, at a cost that depends on the answer and never on the
+length of the log.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from .corpus import LiveSource
 from .errors import SessionQueryError, SessionQueryErrorCode
@@ -31,11 +35,13 @@ from .records import (
     SessionRecord,
     SurfaceSnapshot,
 )
-from .search.answers import SearchHit, SearchPage, SessionHit
-from .search.index import EmbeddedIndex, IndexStatus
-from .search.provider import SearchMode, SearchProvider, Sort
-from .search.scan import ScanProvider
 from .session_query import SessionQuery
+
+if TYPE_CHECKING:
+    from .search.answers import SearchHit, SearchPage, SessionHit
+    from .search.index import EmbeddedIndex, IndexStatus
+    from .search.provider import SearchMode, SearchProvider, Sort
+    from .search.scan import ScanProvider
 
 __all__ = [
     "Availability",
@@ -74,3 +80,22 @@ __all__ = [
     "Time",
     "Types",
 ]
+
+# Search brings SQLite and more with it; who only lists and reads does not wait for them.
+_SEARCH = {
+    "EmbeddedIndex": "index",
+    "IndexStatus": "index",
+    "ScanProvider": "scan",
+    "SearchHit": "answers",
+    "SearchMode": "provider",
+    "SearchPage": "answers",
+    "SearchProvider": "provider",
+    "SessionHit": "answers",
+    "Sort": "provider",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SEARCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".search.{_SEARCH[name]}", __name__), name)

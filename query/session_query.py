@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from eventlog.model import Event, HeadKey
 from eventlog.store import EventStore
@@ -32,8 +32,10 @@ from .records import (
     SurfaceSnapshot,
 )
 from .search.methods import SearchMethods
-from .search.provider import SearchProvider
 from .tracing import event_trace, lineage_trace
+
+if TYPE_CHECKING:
+    from .search.provider import SearchProvider
 
 __all__ = ["SessionQuery"]
 

@@ -1,12 +1,14 @@
 """
 The searches of a :class:`~eventlog.query.SessionQuery`.
+
+The engines are imported by the first search: who only lists or reads does not wait for them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from eventlog.vocabulary import Vocabulary
 
@@ -14,11 +16,11 @@ from .. import filters as rules
 from ..corpus import Corpus
 from ..errors import Code, SessionQueryError, check_id, check_limit, shown
 from ..filters import EventFilter, SessionFilter
-from .answers import SearchHit, SearchPage, SessionHit
-from .engines import Engines
-from .in_corpus import CorpusSearch, search_sessions
-from .in_session import SessionSearch, search_events
-from .provider import SearchProvider, Sort
+
+if TYPE_CHECKING:
+    from .answers import SearchHit, SearchPage, SessionHit
+    from .engines import Engines
+    from .provider import SearchProvider, Sort
 
 __all__ = ["SearchMethods"]
 
@@ -38,13 +40,9 @@ class SearchMethods(ABC):
     def __init__(
         self, vocabulary: Vocabulary, search: SearchProvider | Literal[False] | None
     ) -> None:
-        if search is not None and search is not False and not isinstance(search, SearchProvider):
-            raise SessionQueryError(
-                Code.INVALID_CONFIG,
-                f"search must be a SearchProvider or False, not {type(search).__name__}",
-            )
         self.vocabulary = vocabulary
-        self._engines = None if search is False else Engines(vocabulary, search)
+        self._provider = search if search is None or search is False else _checked(search)
+        self._engines: Engines | None = None
 
     @property
     @abstractmethod
@@ -59,8 +57,13 @@ class SearchMethods(ABC):
         Raises:
             SessionQueryError: SEARCH_DISABLED.
         """
-        if self._engines is None:
+        if self._provider is False:
             raise SessionQueryError(Code.SEARCH_DISABLED, "this query object has no search")
+        if self._engines is None:
+            from .engines import Engines
+
+            # Two threads may both come here first; one of the objects is then dropped unused.
+            self._engines = Engines(self.vocabulary, self._provider)
         return self._engines
 
     def search_events(
@@ -71,7 +74,7 @@ class SearchMethods(ABC):
         filters: Sequence[EventFilter] = (),
         limit: int = 20,
         cursor: str | None = None,
-        sort: Sort | str = Sort.RELEVANCE,
+        sort: Sort | str = "relevance",
         cancel: Cancel | None = None,
     ) -> SearchPage[SearchHit]:
         """
@@ -105,6 +108,9 @@ class SearchMethods(ABC):
                 SESSION_NOT_FOUND; STALE_CURSOR: the session's log was replaced since;
                 CORRUPT_SESSION, SOURCE_CONFLICT, PERSISTENCE_FAILED, ABORTED.
         """
+        from .in_session import SessionSearch, search_events
+        from .provider import Sort
+
         engines = self.engines
         held = rules.event_filters(filters)
         check_limit(limit)
@@ -164,6 +170,8 @@ class SearchMethods(ABC):
                 STALE_CURSOR: the index was built anew since, or the sources are others;
                 INDEX_FAILED; SOURCE_CONFLICT, PERSISTENCE_FAILED, ABORTED.
         """
+        from .in_corpus import CorpusSearch, search_sessions
+
         engines = self.engines
         search = CorpusSearch(
             query,
@@ -180,3 +188,14 @@ class SearchMethods(ABC):
             cursor=cursor,
             cancel=cancel,
         )
+
+
+def _checked(search: object) -> SearchProvider:
+    from .provider import SearchProvider
+
+    if not isinstance(search, SearchProvider):
+        raise SessionQueryError(
+            Code.INVALID_CONFIG,
+            f"search must be a SearchProvider or False, not {type(search).__name__}",
+        )
+    return search
