@@ -109,9 +109,9 @@ def _write(query: SessionQuery, session_id: str, path: Path, *, lineage: bool) -
 
 def _page_path(location: str, session_id: str) -> Path:
     """Where the page of a session stands in the cache folder, which is made private."""
-    import platformdirs
+    from eventlog.query.search.location import cache_folder
 
-    folder = platformdirs.user_cache_path("eventlog", appauthor=False) / "pages"
+    folder = cache_folder() / "pages"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     pages = sorted(folder.glob("*.html"), key=lambda page: page.stat().st_mtime, reverse=True)
     for old in pages[PAGES_MAX - 1 :]:
