@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 __all__ = ["dropping_root", "forked", "running", "script", "wait_for"]
 
@@ -66,14 +67,20 @@ def dropping_root(body: Callable[[], object]) -> Callable[[], object]:
 
 
 def script(source: str, *arguments: object, **options: object) -> subprocess.Popen[str]:
-    """Start *source* as a program of its own, with *arguments* in ``sys.argv[1:]``."""
-    return subprocess.Popen(
+    """
+    Start *source* as a program of its own, with *arguments* in ``sys.argv[1:]``. It may
+    import from ``support``.
+    """
+    tests = str(Path(__file__).parents[1])
+    child: subprocess.Popen[str] = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(source), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": tests},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         **options,  # type: ignore[call-overload]
     )
+    return child
 
 
 @contextmanager
