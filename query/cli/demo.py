@@ -7,7 +7,7 @@ from __future__ import annotations
 import click
 
 from .demo_agent import CONTEXT_BUDGET_TOKENS
-from .demo_story import Compacted, DemoReport, Node, play
+from .demo_story import WORDS, Compacted, DemoReport, Node, play
 from .failures import DONE
 from .options import examples, json_option, opened, store_option
 from .output import Screen, print_json, short_path, shown_size
@@ -35,7 +35,7 @@ def demo(store: str | None, as_json: bool) -> int:
     A harness without a model, its tools real and its task on this machine's own files,
     logs all it does. Twice its context is full and is compacted. Then it is asked for a
     detail that compaction dropped, finds it in the log and answers. Offline; all it
-    writes is one new session in the store.
+    writes is one new session in the store, and its index in your cache folder.
     """
     with opened(store, read_only=False) as held:
         report = play(held)
@@ -108,9 +108,8 @@ def _tell_recall(screen: Screen, report: DemoReport) -> None:
     chain = " → ".join(map(str, report.trace.replacement_chain))
     screen.line(("user   ", "bold green"), report.question)
     where = "has it still" if report.on_surface else "no longer has it: compaction dropped it"
-    screen.line(
-        ("agent  ", "bold blue"), f"My context {where}. My log has it, in event {report.found_seq}:"
-    )
+    screen.line(("agent  ", "bold blue"), f"My context {where}.")
+    screen.line(f'       I search my log for "{WORDS}", and event {report.found_seq} has it:')
     screen.line()
     screen.body((report.detail, "bold"), indent=9)
     screen.line()
@@ -143,5 +142,5 @@ def _tell_reads(screen: Screen, report: DemoReport) -> None:
     screen.line()
     screen.line(
         f"The log of {session.header.id} has {session.length:,} events, "
-        f"{shown_size(report.payload_bytes)}."
+        f"{shown_size(report.payload_bytes)}. The index has rows of its own, not counted here."
     )

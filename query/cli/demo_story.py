@@ -18,8 +18,9 @@ from attrs import frozen
 
 from eventlog.live import LiveSessions
 from eventlog.model import Event, EventClass
-from eventlog.query.filters import Classes, Ids, Text, Types
+from eventlog.query.filters import Classes, Ids, Types
 from eventlog.query.records import EventTrace, SessionRecord
+from eventlog.query.search.answers import SearchHit
 from eventlog.query.session_query import SessionQuery
 from eventlog.snapshot import ScanMeter
 from eventlog.store import EventStore
@@ -32,6 +33,8 @@ __all__ = ["Call", "Compacted", "DemoReport", "Node", "Touched", "play"]
 PACKAGE: Final = "json"
 TASK: Final = "How is Python's json package built, and what of it runs in C?"
 QUESTION: Final = "Quote the regular expression by which it recognises a number."
+WORDS: Final = "number re.compile"
+"""What the agent searches its log for, to answer that."""
 
 
 @frozen
@@ -276,23 +279,25 @@ class _Recall:
 
     def recall(self) -> tuple[Event, str]:
         """Find the event that holds the answer, and the answer in it."""
-        with self._metered('find "re.compile" among the shadowed') as said:
-            page = self._query.filter_events(
-                self._id,
-                [Classes([EventClass.SHADOWED]), Types(["tool/result"]), Text("re.compile")],
-                limit=10,
-            )
-            said.append(f"{len(page.items)} events")
-        for document in page.items:
-            seq = document.seq
-            with self._metered(f"read event {seq}") as said:
-                event = self._query.read_event(self._id, seq).target
+        hits = self._search("search the log, indexing it first")
+        for hit in hits:
+            with self._metered(f"read event {hit.seq}") as said:
+                event = self._query.read_event(self._id, hit.seq).target
                 said.append("1 event")
             detail = _statement(node_text(event))
             if detail is not None:
+                self._search("search it again")
                 return event, detail
             self.touched.pop()
         raise NothingFound(f"no expression for numbers in the log of {self._id}")
+
+    def _search(self, read: str) -> tuple[SearchHit, ...]:
+        # What the model sees it need not search for, and only tools answer with facts.
+        filters = (Classes([EventClass.SHADOWED]), Types(["tool/result"]))
+        with self._metered(read) as said:
+            page = self._query.search_events(self._id, WORDS, filters=filters, limit=5)
+            said.append(f"{len(page.items)} matches")
+        return page.items
 
     def trace(self, seq: int) -> EventTrace:
         """Ask what became of an event."""

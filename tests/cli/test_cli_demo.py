@@ -45,7 +45,7 @@ def test_the_log_of_the_demo_keeps_the_rules(run: Run, url: str) -> None:
 
 
 def test_reads_touch_what_they_answer_with(run: Run, url: str) -> None:
-    """The table of reads shows bounded ones beside the one scan."""
+    """The table of reads shows bounded ones beside the one that read the log to index it."""
     report = run("demo", "--json").json
     touched = {read["read"]: read["records"] for read in report["reads"]}
     found = report["found_seq"]
@@ -53,6 +53,7 @@ def test_reads_touch_what_they_answer_with(run: Run, url: str) -> None:
     assert touched[f"read event {found}"] <= 1 + 2
     assert touched[f"read event {found} and 5 on each side"] <= 11 + 2
     assert touched[f"trace event {found}"] <= 1 + 2
+    assert touched["search it again"] < touched["search the log, indexing it first"] / 10
 
 
 def test_the_demo_is_a_new_session_each_time(run: Run, data_folder: Path) -> None:
