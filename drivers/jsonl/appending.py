@@ -97,9 +97,11 @@ class LockedLog:
             lambda: logs.is_deleted(stem),
         )
         with LogFile(path, self._session_id, logs.meter) as file:
-            identity = logs.survey(file).identity
-        with logs.folds.tables(identity, 0, lambda start, stop: []):
-            logs.folds.extend(identity, 0, admission.steps)
+            layout = logs.survey(file)
+        with logs.folds.tables(layout.identity, 0, lambda start, stop: []):
+            logs.folds.extend(layout.identity, 0, admission.steps)
+        if layout.length == admission.length:
+            logs.scanned(layout, admission.length, layout.end)
 
     def _append(
         self, file: LogFile, layout: Layout, admission: Admission, lines: list[bytes]
@@ -124,3 +126,4 @@ class LockedLog:
         )
         self._logs.remember(self._stem, grown)
         self._logs.folds.extend(layout.identity, admission.start, admission.steps)
+        self._logs.scanned(layout, admission.length, end)

@@ -58,6 +58,8 @@ class Logs:
         self.folds = FoldCache()
         self.catalogue = Catalogue(self.root, self.meter)
         self._layouts: dict[str, Layout] = {}
+        # Where the scan of a log ended, by identity.
+        self._scanned: dict[int, tuple[int, int]] = {}
 
     def path(self, stem: str, suffix: str) -> str:
         """Return the path of one of a session's files."""
@@ -135,7 +137,7 @@ class Logs:
         with self.lock:
             known = self._layouts.get(stem)
             if known is not None and known.identity != layout.identity:
-                self.folds.forget(known.identity)
+                self._drop_fold(known)
             self._layouts[stem] = layout
             self.catalogue.put(stem, layout.facts)
 
@@ -145,7 +147,11 @@ class Logs:
             layout = self._layouts.pop(stem, None)
             self.catalogue.drop(stem)
         if layout is not None:
-            self.folds.forget(layout.identity)
+            self._drop_fold(layout)
+
+    def _drop_fold(self, layout: Layout) -> None:
+        self.folds.forget(layout.identity)
+        self._scanned.pop(layout.identity, None)
 
     @contextmanager
     def folded(self, file: LogFile, layout: Layout, length: int) -> Iterator[MemoryTables]:
@@ -161,9 +167,18 @@ class Logs:
         def read(start: int, stop: int) -> list[Event]:
             return read_window(file, layout, start, stop)
 
-        scan = Scan(file, layout)
-        with self.folds.tables(layout.identity, length, read, scan=scan) as tables:
+        scan = Scan(file, layout, self._scanned.get(layout.identity))
+        with ExitStack() as held:
+            try:
+                folded = self.folds.tables(layout.identity, length, read, scan=scan)
+                tables = held.enter_context(folded)
+            finally:
+                self.scanned(layout, *scan.position)
             yield tables
+
+    def scanned(self, layout: Layout, seq: int, offset: int) -> None:
+        """Remember that all lines before *offset* were scanned, where *seq* has to stand."""
+        self._scanned[layout.identity] = seq, offset
 
     def locked(self, session_id: str, held: ExitStack) -> LogFile | None:
         """

@@ -92,78 +92,113 @@ class Scan:
     The events of a log in order for folding: most without their data, and those left out
     that a fold may pass by.
 
-    Each call reads on where the one before ended.
+    A scan is strict: it goes from the first line to the last, or on from where one like it
+    ended, and every line between has its place. Each call reads on where the one before
+    ended.
 
-    Cost: one pass over the bytes from the first seq asked for, 256 KiB at a time.
+    Args:
+        file: The log, open.
+
+        layout: What was seen of it.
+
+        position: Where an earlier scan of the log ended.
+
+    Attributes:
+        position: A seq, and the offset of the line where it stands or has to stand.
+
+    Cost: one pass over the bytes, 256 KiB at a time.
     """
 
-    def __init__(self, file: LogFile, layout: Layout) -> None:
+    def __init__(self, file: LogFile, layout: Layout, position: tuple[int, int] | None) -> None:
         self._file = file
         self._layout = layout
-        self._next = -1
+        self.position = position or (0, layout.facts.stop)
         self._stop = 0
-        self._walk: Iterator[Event | None] = iter(())
+        self._walk: Iterator[Event | None] | None = None
 
     def __call__(self, start: int, stop: int) -> Iterator[Event]:
         """
         Yield the events of ``[start, stop)``; what is left out was there too.
 
         Raises:
-            CorruptLog: One of them is missing, out of place or malformed, or the log does
-                not start at seq 0.
+            CorruptLog: A line up to there is malformed or out of place.
         """
-        if start != self._next:
-            self._walk = self._from(start)
-        self._next, self._stop = -1, stop
+        if start != self.position[0]:
+            self.position = (0, self._layout.facts.stop)
+            self._walk = None
+        if self._walk is None:
+            self._walk = self._from(*self.position)
+        self._stop = stop
         for event in self._walk:
             if event is None:
-                self._next = stop
                 return
-            yield event
-        raise self._file.corrupt("truncated", seq=stop - 1, detail="the log ends before it")
+            if event.seq >= start:
+                yield event
+        self._walk = None
+        if self.position[0] < stop:
+            raise self._file.corrupt("truncated", seq=stop - 1, detail="the log ends before it")
 
-    def _from(self, start: int) -> Iterator[Event | None]:
-        """Yield the events from *start* on, and None whenever the last one asked for is passed."""
-        file = self._file
-        check_start(file, self._layout)
-        offset, _ = _locate(file, self._layout, max(start - 1, 0))
-        expected = start
-        damage: CorruptLog | None = None
+    def _from(self, expected: int, offset: int) -> Iterator[Event | None]:
+        """
+        Yield the events from *expected* on, and None before the one that is asked for last.
+
+        Before, and not behind: so the next one is looked at only when it is asked for.
+        """
+        file, last_seq = self._file, self._layout.last_seq
+        entered = offset
         for position, block in _read_blocks(file, offset, self._layout.end, SCAN_BYTES):
             lines = block.split(b"\n")
             lines.pop()  # what stands behind the last LF
             file.meter.records += len(lines)
             for index, line in enumerate(lines):
-                # Asked before the next line, not behind the last: so a line too many shows.
-                if expected == self._stop and expected < self._layout.length:
-                    yield None
+                if expected == self._stop or expected == last_seq:
+                    self.position = expected, _place(position, lines, index)
+                    if expected == last_seq and self.position[1] != self._layout.last_offset:
+                        raise self._repetition()
+                    if expected == self._stop:
+                        yield None
                 if inert_seq(line) == expected:
                     expected += 1
                     continue
                 try:
                     events = skeletons_of(line)
                 except (ValueRejected, InvalidSurface) as error:
-                    place = position + sum(len(earlier) + 1 for earlier in lines[:index])
-                    damage = damage or _malformed(file, place, expected, error)
-                    if expected > start:
-                        raise damage from None
-                    continue
+                    self.position = expected, _place(position, lines, index)
+                    raise _malformed(file, self.position[1], expected, error) from None
                 file.meter.records += len(events) - 1
                 for event in events:
-                    if expected == self._stop and expected < self._layout.length:
+                    if expected == self._stop and event is not events[0]:
+                        self.position = expected, _place(position, lines, index)
                         yield None
                     if event.seq == expected:
                         expected += 1
                         yield event
-                    elif expected == start and event.seq < start:
-                        damage = None
-                    else:
-                        place = position + sum(len(earlier) + 1 for earlier in lines[:index])
-                        raise damage or _out_of_place(file, place, expected, event.seq)
-        if damage is not None:
-            raise damage
-        if expected == self._stop:
-            yield None
+                    elif event.seq > expected or _place(position, lines, index) != entered:
+                        self.position = expected, _place(position, lines, index)
+                        raise _out_of_place(file, self.position[1], expected, event.seq)
+        self.position = expected, self._layout.end
+
+    def _repetition(self) -> CorruptLog:
+        """
+        Build the error for a log that is longer than its last line says.
+
+        Somewhere behind the place where that line should be, the seqs go back.
+        """
+        expected, offset = self.position
+        for place, line in _read_lines(self._file, offset, self._layout.end, SCAN_BYTES):
+            try:
+                events = skeletons_of(line)
+            except (ValueRejected, InvalidSurface) as error:
+                return _malformed(self._file, place, expected, error)
+            if events[0].seq != expected:
+                return _out_of_place(self._file, place, expected, events[0].seq)
+            expected = events[-1].seq + 1
+        raise AssertionError("the last line has the seq of an earlier one")
+
+
+def _place(position: int, lines: list[bytes], index: int) -> int:
+    """Return the offset of a line of the block at *position*."""
+    return position + index + sum(map(len, lines[:index]))
 
 
 def check_start(file: LogFile, layout: Layout) -> None:
@@ -182,10 +217,9 @@ def _malformed(file: LogFile, offset: int, seq: int, error: Exception) -> Corrup
 
 
 def _out_of_place(file: LogFile, offset: int, expected: int, found: int) -> CorruptLog:
-    which = "first seq expected" if expected == 0 else "expected seq"
-    return file.corrupt(
-        "seq", offset=offset, seq=found, detail=f"{which} {expected}, found {found}"
-    )
+    first = "first " if expected == 0 else ""
+    detail = f"{first}seq expected {expected}, found {found}"
+    return file.corrupt("seq", offset=offset, seq=found, detail=detail)
 
 
 def _locate(file: LogFile, layout: Layout, target: int) -> tuple[int, int]:
