@@ -5,8 +5,7 @@ Bringing a whole stored log into memory.
 from __future__ import annotations
 
 import gc
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -24,7 +23,8 @@ def load_log(snapshot: LogSnapshot) -> MemoryLog:
     """
     Return a copy of a stored log in memory. Its events are not judged again.
 
-    Cost: one read of every event, and of the replacements; no payload is decoded.
+    Cost: one read of every event; no payload is decoded. A store without tables folds
+    the log besides.
 
     Raises:
         CorruptLog: An event cannot be read.
@@ -38,8 +38,10 @@ def load_log(snapshot: LogSnapshot) -> MemoryLog:
     with collector_paused():
         for start in range(0, length, PAGE_EVENTS):
             events += snapshot.read(start, start + PAGE_EVENTS)
-        tables = _tables_of(events, snapshot.replaced_by(0, length))
-    assert length == len(events)
+        assert length == len(events)
+        # A store that keeps no tables has not judged what is in its files. Now it does.
+        snapshot.nodes(limit=0)
+        tables = _tables_of(events)
     return MemoryLog.from_parts(snapshot.header, events, tables)
 
 
@@ -59,11 +61,13 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _tables_of(events: Sequence[Event], replaced_by: Mapping[int, int]) -> MemoryTables:
-    """The surface's tables of an accepted log, from who replaced whom."""
-    shadowed: defaultdict[int, list[int]] = defaultdict(list)
-    for node, replacer in replaced_by.items():
-        shadowed[replacer].append(node)
+def _tables_of(events: Sequence[Event]) -> MemoryTables:
+    """
+    The surface's tables of an accepted log, without judging it and without searching.
+
+    A replacement cites every node that it shadows, so what it shadows is found among its
+    sources: those on the surface, with a label in its range.
+    """
     nodes: dict[int, int] = {}
     replaced: dict[int, tuple[int, tuple[int, ...]]] = {}
     labels: dict[int, int] = {}
@@ -73,16 +77,24 @@ def _tables_of(events: Sequence[Event], replaced_by: Mapping[int, int]) -> Memor
         return labels.get(seq, seq)
 
     for event in events:
-        op, sources, seq = event.surface_op, event.source_event_seqs, event.seq
+        op, seq = event.surface_op, event.seq
+        cites: Sequence[int] = event.source_event_seqs or ()
         if op is not None:
             label = seq
             if type(op) is Replace:
-                label = labels[seq] = label_of(op.start)
-                replaced[seq] = (label, tuple(sorted(shadowed[seq], key=label_of)))
-            if seq not in replaced_by:
-                nodes[label] = seq
-        if sources:
-            for source in sources:
-                if replaced_by.get(source) != seq:
-                    citing.setdefault(source, []).append(seq)
+                label, last = label_of(op.start), label_of(op.end)
+                shadowed = [
+                    source
+                    for source in cites
+                    if nodes.get(at := label_of(source)) == source and label <= at <= last
+                ]
+                shadowed.sort(key=label_of)
+                for source in shadowed:
+                    del nodes[label_of(source)]
+                cites = sorted(set(cites).difference(shadowed))
+                labels[seq] = label
+                replaced[seq] = (label, tuple(shadowed))
+            nodes[label] = seq
+        for source in cites:
+            citing.setdefault(source, []).append(seq)
     return MemoryTables.from_rows(nodes, replaced, citing)

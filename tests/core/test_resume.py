@@ -29,6 +29,7 @@ from eventlog import (
     open_store,
 )
 from eventlog.errors import (
+    InvalidSurface,
     SequenceConflict,
     SessionExists,
     SessionNotFound,
@@ -280,6 +281,27 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
     ):
         recorder.resume("s1")
     assert (3, None) == (caught.value.found, caught.value.seq)
+
+
+def test_a_log_whose_fold_fails_is_not_resumed(tmp_path: Path) -> None:
+    """
+    A file that somebody else wrote has a replacement of a node that is not there. It is
+    refused by the event, and nothing is written or live.
+    """
+    text = (
+        b'{"type":"session","version":0,"id":"s1","createdAt":1,"delegationDepth":0}\n'
+        b'{"type":"turn/start","seq":0,"time":1,"data":{"turn":1}}\n'
+        b'{"type":"user/message","seq":1,"time":1,"sourceEventSeqs":[0],'
+        b'"surfaceOp":{"op":"replace","start":0,"end":0},"data":{}}\n'
+    )
+    (tmp_path / "s1.jsonl").write_bytes(text)
+    with open_store(f"jsonl:{tmp_path}") as store, Recorder(LiveSessions(), store) as recorder:
+        for look in (recorder.resume, recorder.inspect):
+            with pytest.raises(InvalidSurface) as caught:
+                look("s1")
+            assert 1 == caught.value.seq
+        assert [] == list(recorder.live)
+    assert text == (tmp_path / "s1.jsonl").read_bytes()
 
 
 def test_a_live_session_is_not_resumed_and_is_inspected_as_it_is() -> None:
