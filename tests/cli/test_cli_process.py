@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +11,10 @@ from support import make_header, messages
 HEAVY = ["rich", "rapidfuzz", "sqlite3", "mcp", "pydantic", "zstandard", "unittest", "asyncio"]
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A store with one long session."""
-    named = f"lmdb:{tmp_path / 'store'}"
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with one long session, only read here."""
+    named = f"lmdb:{tmp_path_factory.mktemp('process') / 'store'}"
     with open_store(named) as store:
         store.append(make_header("s"), messages(20_000))
     return named
