@@ -10,7 +10,7 @@ from eventlog.drafts import SessionDraft
 from eventlog.values import JSONValue
 
 from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
-from .records import Record, digest_of
+from .records import Record
 from .times import iso_ms
 
 __all__ = ["ClaudeSession"]
@@ -50,8 +50,7 @@ class ClaudeSession:
         self._successors: dict[int, int] = {}
         self._repeats = 0
         self._boundary: Object = {}
-        # The answer whose lines are still coming in.
-        self._answer: Object | None = None
+        # The message.id of the answer whose lines are still coming in.
         self._answer_id: str | None = None
 
     def add(self, record: Record, value: Object) -> bool:
@@ -88,10 +87,8 @@ class ClaudeSession:
 
     def settle(self) -> None:
         """Complete what waits for further lines: none come, or none that belong to it."""
-        if self._answer is not None:
-            self._answer = None
-            self._answer_id = None
-            self.draft.release()
+        self._answer_id = None
+        self._talk.close_answer()
 
     def _keep(self, record: Record, value: Object, key: str, kind: JSONValue) -> None:
         subtype = value.get("subtype")
@@ -258,21 +255,24 @@ class ClaudeSession:
         if type(message_id) is not str or not message_id:
             message_id = key
         origin = self._origin(record, value, key, message)
-        if message_id == self._answer_id and self.draft.held is not None:
-            assert self._answer is not None
-            time = self._talk.at(iso_ms(value.get("timestamp")), origin)
-            self._answer["message"]["content"] += [_block(block) for block in blocks]
-            usage = _usage(message.get("usage"))
-            if usage:
-                self._answer["usage"] = usage
-            whole = self._answer["origin"]
-            whole.setdefault("more", []).append(origin)
-            whole["digest"] = digest_of(f"{whole['digest']}{record.digest}".encode())
-            number = self.draft.held
-        else:
-            self.settle()
-            time = self._talk.at(iso_ms(value.get("timestamp")), origin)
-            number = self._begin_answer(message_id, message, blocks, time, origin)
+        content = [_block(block) for block in blocks]
+        usage = _usage(message.get("usage"))
+        number = None
+        if message_id == self._answer_id:
+            number = self._talk.extend_answer(content, origin, usage=usage)
+        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        if number is None:
+            number = self._talk.assistant(
+                time,
+                message_id,
+                content,
+                origin,
+                provider="anthropic",
+                model=message.get("model"),
+                usage=usage,
+                is_open=True,
+            )
+            self._answer_id = message_id
         for block in blocks:
             if block.get("type") == "tool_use":
                 call_id = str(block.get("id") or "")
@@ -280,29 +280,6 @@ class ClaudeSession:
                 self._talk.call(time, call_id, block.get("name"), block.get("input"), call_origin)
         self._nearest[key] = number
         return True
-
-    def _begin_answer(
-        self,
-        message_id: str,
-        message: Object,
-        blocks: list[Object],
-        time: int,
-        origin: Object,
-    ) -> int:
-        self._talk.ensure_turn(time, origin)
-        self.draft.hold(self.draft.count)
-        number = self._talk.assistant(
-            time,
-            message_id,
-            [_block(block) for block in blocks],
-            origin,
-            provider="anthropic",
-            model=message.get("model"),
-            usage=_usage(message.get("usage")),
-        )
-        self._answer = self._talk.answer
-        self._answer_id = message_id
-        return number
 
     def _add_title(self, record: Record, value: Object, key: str) -> bool:
         kind = value["type"]

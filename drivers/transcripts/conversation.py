@@ -17,7 +17,7 @@ from eventlog.drafts import TOOL_RESULT, SessionDraft
 from eventlog.errors import ValueRejected
 from eventlog.values import JSONValue, check_event_type
 
-from .records import Record
+from .records import Record, digest_of
 
 __all__ = ["HUMAN", "Conversation", "Object", "plugin", "text_block"]
 
@@ -60,7 +60,7 @@ class Conversation:
 
         results: The newest result of each call, by the call's id.
 
-        answer: The data of the newest answer.
+        answer: The data of the answer that is open, which more may be added to.
     """
 
     def __init__(self, draft: SessionDraft, tool: str) -> None:
@@ -69,7 +69,7 @@ class Conversation:
         self.time = draft.header.created_at
         self.prompts: set[int] = set()
         self.results: dict[str, int] = {}
-        self.answer: Object = {}
+        self.answer: Object | None = None
         self._turn = 0
         self._step = 0
         self._in_turn = False
@@ -111,12 +111,13 @@ class Conversation:
         origin: Object,
         *,
         is_prompt: bool = False,
+        cites: tuple[int, ...] = (),
     ) -> int:
         """Add what was said to the model; a prompt begins a turn. Returns its number."""
         if is_prompt:
             self.start_turn(time, origin)
         data = _user_data(message_id, content, source, origin)
-        number = self.draft.append("user/message", time, data)
+        number = self.draft.append("user/message", time, data, cites=cites)
         if is_prompt:
             self.prompts.add(number)
         return number
@@ -159,12 +160,17 @@ class Conversation:
         provider: str,
         model: JSONValue,
         usage: Object | None = None,
+        cites: tuple[int, ...] = (),
+        is_open: bool = False,
     ) -> int:
         """
         Add an answer of the model, which begins a step; returns its number.
 
-        :attr:`answer` is its data, to be completed while the draft holds it.
+        Args:
+            is_open: Wait with it, and with what comes behind it, for
+                :meth:`extend_answer`, until :meth:`close_answer`.
         """
+        self.close_answer()
         self.ensure_turn(time, origin)
         self._step += 1
         source = {
@@ -185,8 +191,36 @@ class Conversation:
         if usage:
             data["usage"] = usage
         data["origin"] = origin
-        self.answer = data
-        return self.draft.append("assistant/message", time, data)
+        if is_open:
+            self.draft.hold(self.draft.count)
+            self.answer = data
+        return self.draft.append("assistant/message", time, data, cites=cites)
+
+    def extend_answer(
+        self, content: list[JSONValue], origin: Object | None, *, usage: Object | None = None
+    ) -> int | None:
+        """
+        Add to the open answer what another record says of it; returns its number, None
+        where none is open any more.
+        """
+        if self.answer is None or self.draft.held is None:
+            self.answer = None
+            return None
+        self.answer["message"]["content"] += content
+        whole = self.answer.pop("origin")
+        if usage:
+            self.answer["usage"] = usage
+        if origin is not None:
+            whole.setdefault("more", []).append(origin)
+            whole["digest"] = digest_of(f"{whole['digest']}{origin['digest']}".encode())
+        self.answer["origin"] = whole
+        return self.draft.held
+
+    def close_answer(self) -> None:
+        """Wait no longer: no record that comes belongs to the open answer. Null case: none is."""
+        if self.answer is not None:
+            self.answer = None
+            self.draft.release()
 
     def call(
         self, time: int, call_id: str, name: JSONValue, arguments: JSONValue, origin: Object

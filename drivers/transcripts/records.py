@@ -9,7 +9,7 @@ prefix of one is. Blank lines are no records.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -85,7 +85,7 @@ def digest_of(text: bytes) -> str:
 
 def read_records(
     path: Path, tally: RecordTally, *, stop_bytes: int | None = None
-) -> Iterator[Record]:
+) -> Generator[Record, None, None]:
     """
     Yield the records of a file of lines, raw or in zstd frames, counting and naming faults.
 

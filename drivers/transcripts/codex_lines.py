@@ -1,0 +1,524 @@
+"""
+The lines of one Codex thread, as entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from eventlog.drafts import SessionDraft
+from eventlog.sources import RecordTally
+from eventlog.values import JSONValue
+
+from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .records import Record
+from .times import iso_ms
+
+__all__ = ["CodexSession", "payload_of"]
+
+TOOL: Final = "codex"
+PUT_IN: Final = ("<environment_context>", "# AGENTS.md", "<user_instructions>")
+ITEM_TYPES: Final = frozenset({"message", "reasoning", "function_call", "function_call_output"})
+# Of a call of a kind of its own, the field that is its arguments.
+OTHER_CALLS: Final = {
+    "local_shell_call": "action",
+    "web_search_call": "action",
+    "tool_search_call": "arguments",
+    "image_generation_call": "prompt",
+}
+
+
+def payload_of(value: Object) -> Object:
+    """Return what an envelope carries; an empty object where it carries none."""
+    payload = value.get("payload")
+    return payload if type(payload) is dict else {}
+
+
+class CodexSession:
+    """
+    One thread, line by line.
+
+    Args:
+        draft: Where its entries go.
+
+        tally: Where its records are counted.
+    """
+
+    def __init__(self, draft: SessionDraft, tally: RecordTally) -> None:
+        self.draft = draft
+        self._tally = tally
+        self._talk = Conversation(draft, TOOL)
+        self._model: JSONValue = None
+        self._provider = "openai"
+        # The surface's end when the open turn began, and of each prompt that of its turn.
+        self._turn_anchor: int | None = None
+        self._anchors: dict[int, int | None] = {}
+        self._turn_has_prompt = False
+        self._task_is_open = False
+        # What the interface said and no item has confirmed yet.
+        self._pending: tuple[Record, str, str] | None = None
+        self._confirmed: dict[str, str] = {}
+        self._has_items = False
+        # What the user, and the program in the user's name, said: node, content, source.
+        self._said: list[tuple[int, list[JSONValue], Object]] = []
+
+    def add(self, record: Record) -> None:
+        """Take the next line."""
+        self.draft.read(record.size_bytes)
+        if self._add(record):
+            self._tally.mapped += 1
+        else:
+            self._tally.kept += 1
+
+    def _add(self, record: Record) -> bool:
+        """Take a line; returns whether it has a meaning here, else it was kept as it is."""
+        value = record.value
+        kind = value.get("type")
+        payload = payload_of(value)
+        if kind == "response_item":
+            self._has_items = True
+            return self._add_item(record, payload)
+        if kind in ITEM_TYPES and "payload" not in value:
+            self._has_items = True
+            return self._add_item(record, value)  # the form of the first releases
+        if kind == "event_msg":
+            return self._add_event(record, payload)
+        if kind == "compacted":
+            self.settle()
+            return self._add_compaction(record, payload)
+        if kind == "turn_context":
+            return self._add_context(record, payload)
+        if kind == "session_meta":
+            provider = payload.get("model_provider")
+            self._provider = provider if type(provider) is str and provider else self._provider
+        self._keep(record, kind)
+        return False
+
+    def settle(self) -> None:
+        """Complete what waits for further lines."""
+        self._flush_pending()
+        self._talk.close_answer()
+
+    def _keep(self, record: Record, kind: JSONValue) -> None:
+        inner = payload_of(record.value).get("type")
+        if type(kind) is str and type(inner) is str:
+            kind = f"{kind}.{inner}"
+        self._talk.keep(record, kind, _time(record), _key(record))
+
+    def _origin(self, record: Record, item: Object, *content: str) -> Object:
+        """Return the origin of a line, with what it says beyond the parts named."""
+        rest = {name: part for name, part in item.items() if name not in content}
+        if item is record.value:
+            return record.origin(TOOL, _key(record), rest)
+        outer = {name: part for name, part in record.value.items() if name != "payload"}
+        return record.origin(TOOL, _key(record), {**outer, "payload": rest})
+
+    # The model's items.
+
+    def _add_item(self, record: Record, item: Object) -> bool:
+        kind = item.get("type")
+        if kind == "message":
+            return self._add_message(record, item)
+        if kind == "reasoning":
+            self._flush_pending()
+            origin = self._origin(record, item, "summary", "content", "encrypted_content")
+            self._answer(record, [_reasoning(item)], origin)
+            return True
+        call = _call(item, _key(record))
+        if call is not None:
+            self._flush_pending()
+            call_id, name, arguments = call
+            block = {"type": "tool-call", "id": call_id, "name": name, "arguments": arguments}
+            origin = self._origin(record, item, "arguments", "input")
+            self._answer(record, [block], origin)
+            part = record.origin(TOOL, f"{_key(record)}#call")
+            time = self._talk.at(_time(record), part)
+            self._talk.call(time, call_id, name, arguments, part)
+            return True
+        if type(kind) is str and kind.endswith("_output"):
+            self.settle()
+            return self._add_output(record, item)
+        if kind in ("compaction", "context_compaction"):
+            self.settle()
+            origin = self._origin(record, item, *item)
+            time = self._talk.at(_time(record), origin)
+            source = plugin(TOOL, "compaction")
+            self._talk.user(time, _key(record), [item], source, origin)
+            return True
+        self._flush_pending()
+        self._keep(record, "response_item")
+        return False
+
+    def _add_message(self, record: Record, item: Object) -> bool:
+        content = _content(item.get("content"))
+        role = item.get("role")
+        if content is None or role not in ("user", "assistant", "developer", "system"):
+            self._keep(record, "response_item")
+            return False
+        text = _joined(content)
+        if role == "assistant":
+            self._confirm("agent_message", text)
+            self._answer(record, content, self._origin(record, item, "content"))
+            return True
+        is_human = role == "user" and not text.startswith(PUT_IN)
+        if is_human:
+            self._confirm("user_message", text)
+        self._talk.close_answer()
+        origin = self._origin(record, item, "content")
+        source = HUMAN if is_human else plugin(TOOL, "context" if role == "user" else str(role))
+        self._say(record, content, source, origin, is_prompt=is_human)
+        return True
+
+    def _say(
+        self,
+        record: Record,
+        content: list[JSONValue],
+        source: Object,
+        origin: Object,
+        *,
+        is_prompt: bool,
+    ) -> None:
+        time = self._talk.at(_time(record), origin)
+        if is_prompt and (self._turn_has_prompt or not self._task_is_open):
+            self._begin_turn(time, origin)
+        number = self._talk.user(time, _key(record), content, source, origin)
+        self._said.append((number, content, source))
+        if is_prompt:
+            self._turn_has_prompt = True
+            self._anchors[number] = self._turn_anchor
+            self._talk.prompts.add(number)
+
+    def _begin_turn(self, time: int, origin: Object) -> None:
+        self._talk.start_turn(time, origin)
+        kept = self.draft.kept_nodes
+        self._turn_anchor = self.draft.nodes[kept - 1] if kept else None
+        self._turn_has_prompt = False
+
+    def _answer(self, record: Record, content: list[JSONValue], origin: Object) -> None:
+        """Add to what the model says in one go."""
+        time = self._talk.at(_time(record), origin)
+        if self._talk.extend_answer(content, origin) is None:
+            self._talk.assistant(
+                time,
+                _key(record),
+                content,
+                origin,
+                provider=self._provider,
+                model=self._model,
+                is_open=True,
+            )
+
+    def _add_output(self, record: Record, item: Object) -> bool:
+        content, is_error = _output(item.get("output"))
+        origin = self._origin(record, item, "output")
+        time = self._talk.at(_time(record), origin)
+        call_id = str(item.get("call_id") or "")
+        key = _key(record)
+        self._talk.result(time, key, call_id, content, origin, is_error=is_error)
+        return True
+
+    # What the interface reports.
+
+    def _add_event(self, record: Record, payload: Object) -> bool:
+        kind = payload.get("type")
+        text = payload.get("message")
+        if kind in ("user_message", "agent_message") and type(text) is str:
+            if self._confirmed.get(str(kind)) == text:
+                del self._confirmed[str(kind)]
+                self._keep(record, "event_msg")
+                return False
+            self._flush_pending()
+            self._pending = record, str(kind), text
+            return True
+        if kind == "agent_reasoning" and not self._has_items and type(payload.get("text")) is str:
+            origin = self._origin(record, payload, "text")
+            self._answer(record, [{"type": "reasoning", "text": payload["text"]}], origin)
+            return True
+        if kind == "token_count":
+            usage = _usage(payload)
+            if usage and self._talk.answer is not None and "usage" not in self._talk.answer:
+                self._talk.extend_answer([], None, usage=usage)
+            self._keep(record, "event_msg")
+            return False
+        handler = self._handlers.get(str(kind))
+        if handler is None:
+            self._keep(record, "event_msg")
+            return False
+        self.settle()
+        origin = self._origin(record, payload)
+        handler(self, record, payload, origin, self._talk.at(_time(record), origin))
+        return True
+
+    def _confirm(self, kind: str, text: str) -> None:
+        """Take note that an item says *text*: the interface's account of it is a repetition."""
+        if self._pending is not None and self._pending[1:] == (kind, text):
+            record = self._pending[0]
+            self._pending = None
+            self._keep(record, "event_msg")
+            self._tally.mapped -= 1
+            self._tally.kept += 1
+        else:
+            self._flush_pending()
+            self._confirmed[kind] = text
+
+    def _flush_pending(self) -> None:
+        """Take the interface's word for what no item says."""
+        if self._pending is None:
+            return
+        record, kind, text = self._pending
+        self._pending = None
+        origin = self._origin(record, payload_of(record.value), "message")
+        if kind == "user_message":
+            self._talk.close_answer()
+            self._say(record, [text_block(text)], HUMAN, origin, is_prompt=True)
+        else:
+            self._answer(record, [text_block(text)], origin)
+
+    def _start_task(self, record: Record, payload: Object, origin: Object, time: int) -> None:
+        self._confirmed.clear()
+        self._begin_turn(time, origin)
+        self._task_is_open = True
+        self._keep(record, "event_msg")
+
+    def _end_task(self, record: Record, payload: Object, origin: Object, time: int) -> None:
+        reason: Object = {"kind": "completed"}
+        if payload.get("type") == "turn_aborted":
+            by_user = payload.get("reason") == "interrupted"
+            aborted: Object = {"kind": "user"}
+            if not by_user:
+                aborted = {"kind": "hook", "reason": str(payload.get("reason"))}
+            reason = {"kind": "aborted", "reason": aborted}
+        self._keep(record, "event_msg")
+        self._talk.end_turn(time, reason, origin)
+        self._task_is_open = False
+
+    def _roll_back(self, record: Record, payload: Object, origin: Object, time: int) -> None:
+        """Cut off the last turns that hold a prompt, of those that are still there."""
+        self._keep(record, "event_msg")
+        count = payload.get("num_turns")
+        nodes = self.draft.nodes
+        prompts = [
+            node
+            for node in (nodes[place] for place in range(self.draft.kept_nodes))
+            if node in self._talk.prompts
+        ]
+        if type(count) is not int or count <= 0 or not prompts:
+            return
+        if count > len(prompts):
+            self.draft.cut_behind(None)
+            return
+        prompt = prompts[-count]
+        anchor = self._anchors.get(prompt)
+        if anchor not in nodes:
+            place = nodes.index(prompt)
+            anchor = nodes[place - 1] if place else None
+        self.draft.cut_behind(anchor)
+
+    _handlers: Final[dict[str, Callable[..., None]]] = {
+        "task_started": _start_task,
+        "turn_started": _start_task,
+        "task_complete": _end_task,
+        "turn_complete": _end_task,
+        "turn_aborted": _end_task,
+        "thread_rolled_back": _roll_back,
+    }
+
+    def _add_context(self, record: Record, payload: Object) -> bool:
+        model = payload.get("model")
+        if type(model) is not str or not model:
+            self._keep(record, "turn_context")
+            return False
+        self._model = model
+        origin = self._origin(record, payload, "model")
+        time = self._talk.at(_time(record), origin)
+        data = {"provider": self._provider, "model": model, "origin": origin}
+        self.draft.log("request/context", time, data)
+        return True
+
+    # Compaction.
+
+    def _add_compaction(self, record: Record, payload: Object) -> bool:
+        key = _key(record)
+        summary = payload.get("message")
+        history = payload.get("replacement_history")
+        origin = self._origin(record, payload, "message", "replacement_history")
+        time = self._talk.at(_time(record), origin)
+        # Each an item, and what it shows, with the source of what is said once more.
+        parts: list[tuple[Object, list[JSONValue], Object]] = []
+        compact = plugin("compact")
+        if type(history) is list:
+            items = [item if type(item) is dict else {"item": item} for item in history]
+            parts += [(item, _content(item.get("content")) or [item], compact) for item in items]
+        else:
+            # What was put in and what the user said stays, in their order, before the summary.
+            parts += [
+                ({}, content, source)
+                for node, content, source in self._said
+                if node in self.draft.nodes and source != compact
+            ]
+        if type(summary) is str and summary and not history:
+            parts.append(({}, [text_block(summary)], compact))
+        if not parts:
+            self._keep(record, "compacted")
+            return False
+        self._said = []
+        first: int | None = None
+        for position, (item, shown, source) in enumerate(parts):
+            if first is None:
+                # A message, whatever it is: it stands for all that was there.
+                first = self._talk.summary(time, key, shown, origin)
+                self._said.append((first, shown, source))
+            else:
+                part = _sibling(origin, f"{key}#item{position}")
+                self._add_history_item(time, part, item, shown, source, first)
+        return True
+
+    def _add_history_item(
+        self,
+        time: int,
+        origin: Object,
+        item: Object,
+        shown: list[JSONValue],
+        source: Object,
+        first: int,
+    ) -> None:
+        key = str(origin["key"])
+        call = _call(item, key)
+        if _is_result(item):
+            content, is_error = _output(item.get("output"))
+            call_id = str(item.get("call_id") or "")
+            self._talk.result(time, key, call_id, content, origin, is_error=is_error)
+        elif call is not None or item.get("type") == "reasoning" or item.get("role") == "assistant":
+            content = shown
+            if call is not None:
+                call_id, name, arguments = call
+                content = [
+                    {"type": "tool-call", "id": call_id, "name": name, "arguments": arguments}
+                ]
+            elif item.get("type") == "reasoning":
+                content = [_reasoning(item)]
+            self._talk.assistant(
+                time,
+                key,
+                content,
+                origin,
+                provider=self._provider,
+                model=self._model,
+                cites=(first,),
+            )
+        else:
+            number = self._talk.user(time, key, shown, source, origin, cites=(first,))
+            self._said.append((number, shown, source))
+
+
+def _key(record: Record) -> str:
+    return str(record.place["line"])
+
+
+def _time(record: Record) -> int | None:
+    return iso_ms(record.value.get("timestamp"))
+
+
+def _sibling(origin: Object, key: str) -> Object:
+    dropped = ("fields", "raw", "altered")
+    return {name: part for name, part in origin.items() if name not in dropped} | {"key": key}
+
+
+def _is_result(item: Object) -> bool:
+    kind = item.get("type")
+    return type(kind) is str and kind.endswith("_output")
+
+
+def _call(item: Object, key: str) -> tuple[str, str, str] | None:
+    """Return a call's id, tool and arguments; None for an item that is no call."""
+    kind = item.get("type")
+    if kind == "function_call":
+        name, arguments = item.get("name"), item.get("arguments")
+    elif kind == "custom_tool_call":
+        name, arguments = item.get("name"), item.get("input")
+    elif kind in OTHER_CALLS:
+        name, arguments = str(kind).removesuffix("_call"), item.get(OTHER_CALLS[str(kind)])
+    else:
+        return None
+    call_id = item.get("call_id") or item.get("id") or key
+    return str(call_id), name if type(name) is str else "", arguments_text(arguments)
+
+
+def _reasoning(item: Object) -> Object:
+    parts = [*_texts(item.get("summary")), *_texts(item.get("content"))]
+    block: Object = {"type": "reasoning", "text": "\n\n".join(parts)}
+    for name in ("encrypted_content", "content", "summary"):
+        if item.get(name) is not None and (name == "encrypted_content" or not parts):
+            block[name] = item[name]
+    return block
+
+
+def _texts(parts: JSONValue) -> list[str]:
+    if type(parts) is not list:
+        return []
+    return [part["text"] for part in parts if type(part) is dict and type(part.get("text")) is str]
+
+
+def _content(content: JSONValue) -> list[JSONValue] | None:
+    """Return an item's content as blocks; None where it has none."""
+    if type(content) is str:
+        return [text_block(content)]
+    if type(content) is not list:
+        return None
+    return [_block(part) for part in content]
+
+
+def _block(part: JSONValue) -> JSONValue:
+    if type(part) is not dict:
+        return text_block(arguments_text(part))
+    if part.get("type") in ("input_text", "output_text", "text") and type(part.get("text")) is str:
+        rest = {name: item for name, item in part.items() if name not in ("type", "text")}
+        return {**text_block(part["text"]), **rest}
+    return part
+
+
+def _joined(content: list[JSONValue]) -> str:
+    return "".join(
+        block["text"] for block in content if type(block) is dict and block.get("type") == "text"
+    )
+
+
+def _output(output: JSONValue) -> tuple[list[JSONValue], bool]:
+    """Return a result's content, and whether it is an error."""
+    if type(output) is dict and "content" in output:
+        content = _content(output["content"])
+        return content or [text_block(arguments_text(output["content"]))], (
+            output.get("success") is False
+        )
+    content = _content(output)
+    if content is None:
+        content = [] if output is None else [text_block(arguments_text(output))]
+    return content, False
+
+
+def _usage(payload: Object) -> Object:
+    info = payload.get("info")
+    usage = info.get("last_token_usage") if type(info) is dict else None
+    if type(usage) is not dict:
+        return {}
+    counts = {
+        name: usage.get(name)
+        for name in (
+            "input_tokens",
+            "cached_input_tokens",
+            "output_tokens",
+            "reasoning_output_tokens",
+        )
+    }
+    if type(counts["input_tokens"]) is not int or type(counts["output_tokens"]) is not int:
+        return {}
+    cached = counts["cached_input_tokens"] if type(counts["cached_input_tokens"]) is int else 0
+    found: Object = {
+        "inputTokens": max(counts["input_tokens"] - cached, 0),
+        "outputTokens": counts["output_tokens"],
+        "cacheReadTokens": cached,
+    }
+    if type(counts["reasoning_output_tokens"]) is int:
+        found["reasoningTokens"] = counts["reasoning_output_tokens"]
+    return found
