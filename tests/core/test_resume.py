@@ -330,7 +330,7 @@ def test_a_disposed_session_is_stored_before_it_is_resumed() -> None:
         session = live.create("s1")
         session.append("x/note", {"n": 1}, ignorable=True)
         live.dispose(session)
-        assert 1 == recorder.health().pending
+        assert 1 == store.raised
         assert session.read(0, 9) == recorder.resume("s1").read(0, 9)
 
 
