@@ -9,8 +9,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +139,12 @@ class BusyStore(MemoryStore):
         super().__init__()
         self.held = set(held)
 
-    def _writing(self, session_id: str) -> AbstractContextManager[WritableLog]:
+    @contextmanager
+    def _writing(self, session_id: str) -> Iterator[WritableLog]:
         if session_id in self.held:
             raise StoreBusy("pid 7", 0.1)
-        return super()._writing(session_id)
+        with super()._writing(session_id) as log:
+            yield log
 
 
 def test_one_failing_session_does_not_hold_up_the_others() -> None:
