@@ -35,7 +35,7 @@ DATA_FILE: Final = "data.mdb"
 LOCK_FILE: Final = "lock.mdb"
 # Two meta pages of 4 KiB or more. A file that is being created is shorter for a moment.
 DATA_BYTES_LEAST: Final = 8192
-CREATION_WAIT_S: Final = 1.0
+CREATION_WAIT_S: Final = 0.2
 
 
 @frozen

@@ -13,7 +13,7 @@ import pytest
 from eventlog.drivers.lmdb import LmdbStore
 from eventlog.errors import SequenceConflict, StoreBusy
 from support import log_only, make_header, message
-from support.processes import forked, running, script, wait_for
+from support.processes import forked, output, running, script, wait_for
 
 APPENDER = """
     import sys
@@ -246,5 +246,5 @@ def test_stopped_writer_is_waited_for(tmp_path: Path) -> None:
         assert waiting.poll() is None
         assert store.head("s1") is None
         print("go on", file=holder.stdin, flush=True)
-        assert "1\n" == waiting.communicate(timeout=30)[0]
+        assert "1\n" == output(waiting)
         assert 1 == store.snapshot("s1").length

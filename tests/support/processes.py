@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["dropping_root", "forked", "running", "script", "wait_for"]
+__all__ = ["dropping_root", "forked", "output", "running", "script", "wait_for"]
 
 CHILD_WAIT_S = 60.0
 
@@ -81,6 +81,13 @@ def script(source: str, *arguments: object, **options: object) -> subprocess.Pop
         **options,  # type: ignore[call-overload]
     )
     return child
+
+
+def output(child: subprocess.Popen[str]) -> str:
+    """Wait for a program to end well, and return what it printed."""
+    printed, _ = child.communicate(timeout=CHILD_WAIT_S)
+    assert child.returncode == 0
+    return printed
 
 
 @contextmanager
