@@ -42,6 +42,7 @@ __all__ = [
 
 SOURCES_GROUP: Final = "eventlog.transcripts"
 FAULTS_MAX: Final = 1000
+VOLATILE: Final = "~"
 
 
 @frozen
@@ -203,7 +204,9 @@ class Entry:
         data: The event's data. ``data["origin"]`` says which record it came from: its
             ``key`` names the record and the part of it, its ``digest`` changes with the
             record, and the two are equal for an entry that came from the same record,
-            unchanged.
+            unchanged. A key that starts with ``~`` is that of a fact which every import
+            finds changed, such as a time of last use: one that is gone was not taken
+            back.
 
         surface: None for an event that never is on the surface, ``"append"``, or the
             first and the last entry that it replaces, inclusive, by their numbers.

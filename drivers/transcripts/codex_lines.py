@@ -11,8 +11,9 @@ from eventlog.drafts import SessionDraft
 from eventlog.sources import RecordTally
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .conversation import HUMAN, Conversation, Object, plugin, text_block
 from .records import Record
+from .response_items import call_of, content_of, is_result, joined_text, output_of, reasoning_of
 from .times import iso_ms
 
 __all__ = ["CodexSession", "payload_of"]
@@ -20,13 +21,6 @@ __all__ = ["CodexSession", "payload_of"]
 TOOL: Final = "codex"
 PUT_IN: Final = ("<environment_context>", "# AGENTS.md", "<user_instructions>")
 ITEM_TYPES: Final = frozenset({"message", "reasoning", "function_call", "function_call_output"})
-# Of a call of a kind of its own, the field that is its arguments.
-OTHER_CALLS: Final = {
-    "local_shell_call": "action",
-    "web_search_call": "action",
-    "tool_search_call": "arguments",
-    "image_generation_call": "prompt",
-}
 
 
 def payload_of(value: Object) -> Object:
@@ -122,10 +116,10 @@ class CodexSession:
             return self._add_message(record, item)
         if kind == "reasoning":
             self._flush_pending()
-            origin = self._origin(record, item, "summary", "content", "encrypted_content")
-            self._answer(record, [_reasoning(item)], origin)
+            origin = self._origin(record, item, "encrypted_content")
+            self._answer(record, [reasoning_of(item)], origin)
             return True
-        call = _call(item, _key(record))
+        call = call_of(item, _key(record))
         if call is not None:
             self._flush_pending()
             call_id, name, arguments = call
@@ -151,12 +145,12 @@ class CodexSession:
         return False
 
     def _add_message(self, record: Record, item: Object) -> bool:
-        content = _content(item.get("content"))
+        content = content_of(item.get("content"))
         role = item.get("role")
         if content is None or role not in ("user", "assistant", "developer", "system"):
             self._keep(record, "response_item")
             return False
-        text = _joined(content)
+        text = joined_text(content)
         if role == "assistant":
             self._confirm("agent_message", text)
             self._answer(record, content, self._origin(record, item, "content"))
@@ -210,8 +204,10 @@ class CodexSession:
             )
 
     def _add_output(self, record: Record, item: Object) -> bool:
-        content, is_error = _output(item.get("output"))
-        origin = self._origin(record, item, "output")
+        content, is_error = output_of(item.get("output"))
+        # A result in parts of its own says more than its content.
+        said = () if type(item.get("output")) is dict else ("output",)
+        origin = self._origin(record, item, *said)
         time = self._talk.at(_time(record), origin)
         call_id = str(item.get("call_id") or "")
         key = _key(record)
@@ -349,7 +345,7 @@ class CodexSession:
         compact = plugin("compact")
         if type(history) is list:
             items = [item if type(item) is dict else {"item": item} for item in history]
-            parts += [(item, _content(item.get("content")) or [item], compact) for item in items]
+            parts += [(item, content_of(item.get("content")) or [item], compact) for item in items]
         else:
             # What was put in and what the user said stays, in their order, before the summary.
             parts += [
@@ -384,9 +380,9 @@ class CodexSession:
         first: int,
     ) -> None:
         key = str(origin["key"])
-        call = _call(item, key)
-        if _is_result(item):
-            content, is_error = _output(item.get("output"))
+        call = call_of(item, key)
+        if is_result(item):
+            content, is_error = output_of(item.get("output"))
             call_id = str(item.get("call_id") or "")
             self._talk.result(time, key, call_id, content, origin, is_error=is_error)
         elif call is not None or item.get("type") == "reasoning" or item.get("role") == "assistant":
@@ -397,7 +393,7 @@ class CodexSession:
                     {"type": "tool-call", "id": call_id, "name": name, "arguments": arguments}
                 ]
             elif item.get("type") == "reasoning":
-                content = [_reasoning(item)]
+                content = [reasoning_of(item)]
             self._talk.assistant(
                 time,
                 key,
@@ -423,78 +419,6 @@ def _time(record: Record) -> int | None:
 def _sibling(origin: Object, key: str) -> Object:
     dropped = ("fields", "raw", "altered")
     return {name: part for name, part in origin.items() if name not in dropped} | {"key": key}
-
-
-def _is_result(item: Object) -> bool:
-    kind = item.get("type")
-    return type(kind) is str and kind.endswith("_output")
-
-
-def _call(item: Object, key: str) -> tuple[str, str, str] | None:
-    """Return a call's id, tool and arguments; None for an item that is no call."""
-    kind = item.get("type")
-    if kind == "function_call":
-        name, arguments = item.get("name"), item.get("arguments")
-    elif kind == "custom_tool_call":
-        name, arguments = item.get("name"), item.get("input")
-    elif kind in OTHER_CALLS:
-        name, arguments = str(kind).removesuffix("_call"), item.get(OTHER_CALLS[str(kind)])
-    else:
-        return None
-    call_id = item.get("call_id") or item.get("id") or key
-    return str(call_id), name if type(name) is str else "", arguments_text(arguments)
-
-
-def _reasoning(item: Object) -> Object:
-    parts = [*_texts(item.get("summary")), *_texts(item.get("content"))]
-    block: Object = {"type": "reasoning", "text": "\n\n".join(parts)}
-    for name in ("encrypted_content", "content", "summary"):
-        if item.get(name) is not None and (name == "encrypted_content" or not parts):
-            block[name] = item[name]
-    return block
-
-
-def _texts(parts: JSONValue) -> list[str]:
-    if type(parts) is not list:
-        return []
-    return [part["text"] for part in parts if type(part) is dict and type(part.get("text")) is str]
-
-
-def _content(content: JSONValue) -> list[JSONValue] | None:
-    """Return an item's content as blocks; None where it has none."""
-    if type(content) is str:
-        return [text_block(content)]
-    if type(content) is not list:
-        return None
-    return [_block(part) for part in content]
-
-
-def _block(part: JSONValue) -> JSONValue:
-    if type(part) is not dict:
-        return text_block(arguments_text(part))
-    if part.get("type") in ("input_text", "output_text", "text") and type(part.get("text")) is str:
-        rest = {name: item for name, item in part.items() if name not in ("type", "text")}
-        return {**text_block(part["text"]), **rest}
-    return part
-
-
-def _joined(content: list[JSONValue]) -> str:
-    return "".join(
-        block["text"] for block in content if type(block) is dict and block.get("type") == "text"
-    )
-
-
-def _output(output: JSONValue) -> tuple[list[JSONValue], bool]:
-    """Return a result's content, and whether it is an error."""
-    if type(output) is dict and "content" in output:
-        content = _content(output["content"])
-        return content or [text_block(arguments_text(output["content"]))], (
-            output.get("success") is False
-        )
-    content = _content(output)
-    if content is None:
-        content = [] if output is None else [text_block(arguments_text(output))]
-    return content, False
 
 
 def _usage(payload: Object) -> Object:

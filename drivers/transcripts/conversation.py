@@ -173,14 +173,29 @@ class Conversation:
         self.close_answer()
         self.ensure_turn(time, origin)
         self._step += 1
+        data = self._answer_data(message_id, content, origin, provider, model, usage)
+        if is_open:
+            self.draft.hold(self.draft.count)
+            self.answer = data
+        return self.draft.append("assistant/message", time, data, cites=cites)
+
+    def _answer_data(
+        self,
+        message_id: str,
+        content: list[JSONValue],
+        origin: Object,
+        provider: str,
+        model: JSONValue,
+        usage: Object | None,
+    ) -> Object:
         source = {
             "kind": "model",
             "provider": provider,
             "model": model if type(model) is str and model else "unknown",
         }
         data: Object = {
-            "turn": self._turn,
-            "step": self._step,
+            "turn": max(self._turn, 1),
+            "step": max(self._step, 1),
             "message": {
                 "id": message_id,
                 "role": "assistant",
@@ -191,10 +206,7 @@ class Conversation:
         if usage:
             data["usage"] = usage
         data["origin"] = origin
-        if is_open:
-            self.draft.hold(self.draft.count)
-            self.answer = data
-        return self.draft.append("assistant/message", time, data, cites=cites)
+        return data
 
     def extend_answer(
         self, content: list[JSONValue], origin: Object | None, *, usage: Object | None = None
@@ -276,6 +288,39 @@ class Conversation:
         data["origin"] = origin
         number = self.draft.append(TOOL_RESULT, time, data, cites=cites)
         self.results[call_id] = number
+        return number
+
+    def revise_answer(
+        self,
+        answer: int,
+        time: int,
+        message_id: str,
+        content: list[JSONValue],
+        origin: Object,
+        *,
+        provider: str,
+        model: JSONValue,
+        usage: Object | None = None,
+    ) -> int:
+        """Put what an answer, a node, says now in the place of what it said."""
+        self.close_answer()
+        data = self._answer_data(message_id, content, origin, provider, model, usage)
+        return self.draft.replace(answer, answer, "assistant/message", time, data)
+
+    def revise_user(
+        self,
+        message: int,
+        time: int,
+        message_id: str,
+        content: list[JSONValue],
+        source: Object,
+        origin: Object,
+    ) -> int:
+        """Put what was said to the model, a node, in another form in its own place."""
+        data = _user_data(message_id, content, source, origin)
+        number = self.draft.replace(message, message, "user/message", time, data)
+        if message in self.prompts:
+            self.prompts.add(number)
         return number
 
     def clear_result(

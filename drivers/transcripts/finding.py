@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from eventlog.sources import Transcript, Unreadable
+from eventlog.values import SESSION_ID_BYTES_MAX
 
-__all__ = ["denied", "find_files"]
+__all__ = ["denied", "find_files", "id_from_name"]
 
 
 def find_files(
@@ -64,3 +65,11 @@ def denied(path: Path, error: OSError) -> Unreadable:
     """Return what is reported of a path that the system refuses."""
     kind = "denied" if isinstance(error, PermissionError) else "unavailable"
     return Unreadable(path, kind, error.strerror or str(error))
+
+
+def id_from_name(name: str) -> str:
+    """Return a file's name as a session id: what no id can hold is replaced, and cut off."""
+    text = "".join(char if char.isprintable() else "_" for char in name)
+    # Names that are no UTF-8 hold lone surrogates.
+    whole = text.encode("utf-8", "replace")[:SESSION_ID_BYTES_MAX]
+    return whole.decode("utf-8", "ignore") or "_"

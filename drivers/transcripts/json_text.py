@@ -26,7 +26,7 @@ from eventlog import values
 from eventlog.errors import ValueRejected
 from eventlog.values import JSONValue
 
-__all__ = ["Parsed", "read_object"]
+__all__ = ["Parsed", "clean", "read_object"]
 
 # Less than the boundary's limit: what is read here is put into an event's data.
 DEPTH_MAX: Final = 150
@@ -93,6 +93,11 @@ def read_object(text: bytes) -> Parsed:
     return Parsed(value, text.decode("utf-8", "backslashreplace"), refused.reason, doubled[0])
 
 
+def clean(value: JSONValue) -> JSONValue:
+    """Return a cleaned copy of a decoded value, by the rule of this module."""
+    return _cleaned(value, 1)
+
+
 def _read_int(digits: str) -> int | str:
     if len(digits) > 20:  # as many as every accepted int needs, and Python refuses 4,301
         return digits
@@ -118,6 +123,10 @@ def _cleaned(value: JSONValue, depth: int) -> JSONValue:
     kind = type(value)
     if kind is str:
         return _cleaned_text(value)
+    if kind is int and not values.INT_MIN <= value <= values.INT_MAX:
+        return str(value)
+    if kind is float and value - value != 0.0:
+        return json.dumps(value)
     if kind is dict:
         if depth > DEPTH_MAX:
             return _cleaned_text(json.dumps(value, ensure_ascii=False))

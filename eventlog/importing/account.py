@@ -7,7 +7,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from eventlog.sources import RecordFault, RecordTally
 
@@ -143,6 +143,21 @@ class ImportAccount:
         named = self.new + self.grown + self.same + len(self.refused)
         return self.records.adds_up and self.found == named
 
+    def enter(self, session: ImportedSession, *, again: bool = False) -> None:
+        """
+        Count a session.
+
+        Args:
+            again: Whether another snapshot of it may have been counted; it counts once.
+        """
+        self.events += session.events
+        if again:
+            for place, before in enumerate(self.sessions):
+                if before.session_id == session.session_id:
+                    self.sessions[place] = _combined(before, session)
+                    return
+        self.sessions.append(session)
+
     def take(self, tally: RecordTally) -> None:
         """Add the counts of one transcript."""
         for name in ("found", "mapped", "kept", "refused", "altered", "bytes_read"):
@@ -158,3 +173,12 @@ class ImportAccount:
 
     def _count(self, outcome: Outcome) -> int:
         return sum(session.outcome is outcome for session in self.sessions)
+
+
+def _combined(before: ImportedSession, after: ImportedSession) -> ImportedSession:
+    return evolve(
+        after,
+        outcome=after.outcome if before.outcome is Outcome.SAME else before.outcome,
+        events=before.events + after.events,
+        rewritten=before.rewritten + after.rewritten,
+    )

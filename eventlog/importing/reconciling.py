@@ -32,7 +32,7 @@ from attrs import define, field
 from eventlog.drafts import DROPPED, TOOL_RESULT, NodeOrder
 from eventlog.errors import SequenceConflict
 from eventlog.model import APPEND, Event, Replace
-from eventlog.sources import Entry
+from eventlog.sources import VOLATILE, Entry
 from eventlog.values import JSONValue
 from eventlog.vocabulary import DEFAULT_VOCABULARY
 
@@ -160,7 +160,8 @@ class _Stored:
                 seq += 1  # the result that has its content
             if base_key.startswith(GAP_KEY):
                 continue
-            stored.keys.add(found[0])
+            if not found[0].startswith(VOLATILE):
+                stored.keys.add(found[0])
             if seq in current or stored.seqs.get(found, MISSING) not in current:
                 stored.seqs[found] = seq
             if event.seq in current:
@@ -206,7 +207,8 @@ class _Told:
                 base_key = base_keys[entry.surface[0]]
                 found = _rewrite_identity(base_key, entry.content)
             seqs.append(stored.seqs.get(found, MISSING))
-            keys.add(found[0])
+            if not found[0].startswith(VOLATILE):
+                keys.add(found[0])
             if found[0] in stored.keys:
                 known = number + 1
             base_keys.append(base_key)

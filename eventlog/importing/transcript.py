@@ -170,9 +170,10 @@ class TranscriptImport:
         """Enter a transcript that did not change, with the counts of its last import."""
         account = self._run.account
         for session_id in (mark["session"], *mark.get("sessions", ())):
-            self._run.seen.setdefault(session_id, self._transcript)
-            account.sessions.append(
-                ImportedSession(session_id, str(self._transcript), Outcome.SAME)
+            first = self._run.seen.setdefault(session_id, self._transcript)
+            account.enter(
+                ImportedSession(session_id, str(self._transcript), Outcome.SAME),
+                again=first != self._transcript,
             )
         counts = mark.get("records", {})
         self._tally = RecordTally(
@@ -209,12 +210,12 @@ class TranscriptImport:
             except EventLogError as error:
                 self._refuse_read(session_id, type(error).__name__, str(error), whole=is_own)
             else:
-                self._run.account.sessions.append(
+                self._run.account.enter(
                     ImportedSession(
                         session_id, str(self._transcript), log.outcome, log.added, rewritten
-                    )
+                    ),
+                    again=self._run.seen.get(session_id) != self._transcript,
                 )
-                self._run.account.events += log.added
         self._count_lost()
 
     def _finish_mapped(self, log: MappedLog, *, is_own: bool) -> int:

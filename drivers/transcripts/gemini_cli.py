@@ -1,0 +1,461 @@
+"""
+Gemini CLI: one file a session, in ``~/.gemini/tmp/PROJECT/chats``.
+
+Until early 2026 a file is one JSON document, written whole at each change; since then it
+is a log of JSON lines. A message of the model holds its calls and their results; they
+become an answer, calls and results.
+
+- In the log the last line of an ``id`` wins: it takes the place of the one before.
+- ``$rewindTo`` cuts off the message that it names and all behind it.
+- ``$set.messages`` puts another history in the place of the whole, as a compression does.
+
+There is no working directory, only the digest of its path. What a file says of itself,
+such as when it was last used, is kept as a record.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from eventlog.drafts import SessionDraft
+from eventlog.errors import CorruptLog, ValueRejected
+from eventlog.model import SessionHeader
+from eventlog.sources import (
+    VOLATILE,
+    Item,
+    Opened,
+    RecordTally,
+    Transcript,
+    TranscriptSource,
+    Unreadable,
+)
+from eventlog.values import JSONValue, check_session_id
+
+from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .documents import read_document, record_of
+from .finding import find_files
+from .records import Record, digest_of, read_records
+from .times import iso_ms
+
+__all__ = ["GeminiCli"]
+
+TOOL: Final = "gemini-cli"
+
+
+class GeminiCli(TranscriptSource):
+    """Reads the sessions of Gemini CLI."""
+
+    name = TOOL
+    title = "Gemini CLI"
+    snapshots = True
+
+    def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
+        home = environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "~")
+        return [Path(home, ".gemini", "tmp")]
+
+    def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
+        def is_session(_folder: Path, _names: list[str], name: str) -> bool:
+            # Beside the sessions the folder of a project holds logs.json and checkpoints.
+            return name.endswith((".json", ".jsonl")) and (
+                name.startswith("session-")
+                or _folder.name == "chats"
+                or _folder.parent.name == "chats"
+            )
+
+        yield from find_files(path, is_session)
+
+    def read(self, transcript: Transcript, tally: RecordTally) -> Iterator[Item]:
+        path = transcript.path
+        if path.suffix == ".jsonl":
+            yield from _read_log(path, tally)
+        else:
+            yield from _read_snapshot(path, tally)
+
+
+def _read_snapshot(path: Path, tally: RecordTally) -> Iterator[Item]:
+    document = read_document(path)
+    value = document.value
+    if type(value) is not dict:
+        raise CorruptLog(None, str(path), None, None, None, "header", "it is no session")
+    messages = value.pop("messages", [])
+    session = _Session(_header(value, path), tally)
+    yield Opened(session.draft.header)
+    for position, message in enumerate(messages if type(messages) is list else [messages]):
+        record = record_of(message, f"messages/{position}", path, tally)
+        if record is not None:
+            session.add_message(record)
+            yield from session.draft.take()
+    facts = record_of(value, "/", path, tally)
+    if facts is not None:
+        session.add_facts(facts)
+    yield from session.draft.take()
+    if document.fault is not None:
+        tally.found += 1
+        tally.refuse(document.fault)
+    tally.bytes_read = os.stat(path).st_size
+
+
+def _read_log(path: Path, tally: RecordTally) -> Iterator[Item]:
+    stop_bytes = os.stat(path).st_size
+    survey = read_records(path, RecordTally(), stop_bytes=stop_bytes)
+    first = next((r.value for r in survey if type(r.value.get("sessionId")) is str), {})
+    survey.close()
+    session = _Session(_header(first, path), tally)
+    yield Opened(session.draft.header)
+    for record in read_records(path, tally, stop_bytes=stop_bytes):
+        session.add_line(record)
+        yield from session.draft.take()
+
+
+def _header(facts: Object, path: Path) -> SessionHeader:
+    session_id = facts.get("sessionId")
+    if type(session_id) is not str:
+        session_id = path.stem.removeprefix("session-")
+    parent = None
+    if facts.get("kind") == "subagent" and path.parent.parent.name == "chats":
+        parent = path.parent.name
+    try:
+        check_session_id(session_id)
+        if parent is not None:
+            check_session_id(parent, path="parent")
+    except ValueRejected as error:
+        raise CorruptLog(None, str(path), None, None, None, "header", str(error)) from error
+    imported: Object = {"tool": TOOL}
+    if type(facts.get("projectHash")) is str:
+        imported["projectHash"] = facts["projectHash"]
+    return SessionHeader(
+        session_id,
+        max(iso_ms(facts.get("startTime")) or 0, 0),
+        parent_session=parent if parent != session_id else None,
+        origin=None if parent is None else "subagent",
+        delegation_depth=0 if parent is None else 1,
+        extra={"import": imported},
+    )
+
+
+class _Session:
+    """One session, message by message."""
+
+    def __init__(self, header: SessionHeader, tally: RecordTally) -> None:
+        self.draft = SessionDraft(header)
+        self._talk = Conversation(self.draft, TOOL)
+        self._tally = tally
+        # The first node of each message, and what was the surface's end before it.
+        self._messages: dict[str, int] = {}
+        self._before: dict[str, int | None] = {}
+        # The digest of each result, as it was last read.
+        self._results: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
+
+    # A log of lines.
+
+    def add_line(self, record: Record) -> None:
+        """Take a line of the log."""
+        value = record.value
+        changes = value.get("$set")
+        if type(value.get("id")) is str and type(value.get("type")) is str:
+            self.add_message(record)
+            return
+        line = str(record.place["line"])
+        if "$rewindTo" in value:
+            self._rewind(record, value["$rewindTo"], line)
+            self._tally.mapped += 1
+        elif type(changes) is dict and type(changes.get("messages")) is list:
+            self._set_messages(record, changes["messages"], line)
+            self._tally.mapped += 1
+        else:
+            self._talk.keep(record, "session", None, line)
+            title = changes.get("summary") if type(changes) is dict else value.get("summary")
+            self._add_title(record, title, line)
+            self._tally.kept += 1
+
+    def _rewind(self, record: Record, message_id: JSONValue, line: str) -> None:
+        self._talk.keep(record, "rewind", None, line)
+        node = self._messages.get(str(message_id))
+        before = self._before.get(str(message_id))
+        if node is None or node not in self.draft.nodes:
+            self.draft.cut_behind(None)  # an unknown message clears everything
+        elif before is not None and before in self.draft.nodes:
+            self.draft.cut_behind(before)
+        else:
+            place = self.draft.nodes.index(node)
+            self.draft.cut_behind(self.draft.nodes[place - 1] if place else None)
+
+    def _set_messages(self, record: Record, messages: list[JSONValue], line: str) -> None:
+        """Put another history in the place of the whole."""
+        origin = record.origin(TOOL, line, {})
+        time = self._talk.at(iso_ms(record.value.get("timestamp")), origin)
+        self._messages.clear()
+        self._before.clear()
+        self._digests.clear()
+        self._results.clear()
+        nodes = self.draft.nodes
+        if not messages:
+            self._talk.keep(record, "cleared", None, line)
+            self.draft.cut_behind(None)
+            return
+        for position, message in enumerate(messages):
+            shown = message if type(message) is dict else {"content": message}
+            part = origin if position == 0 else record.origin(TOOL, f"{line}#{position}")
+            content = _content(shown.get("content"))
+            message_id = shown.get("id")
+            key = message_id if type(message_id) is str and message_id else part["key"]
+            if position == 0:
+                number = self._talk.summary(time, key, content or [shown], part)
+            elif shown.get("type") == "gemini":
+                number = self._add_answer(shown, key, time, part)
+                self._add_calls(record, shown, key, time)
+            else:
+                source = plugin("compact")
+                number = self._talk.user(time, key, content or [shown], source, part)
+            place = nodes.index(number)
+            self._messages[key] = number
+            self._before[key] = nodes[place - 1] if place else None
+
+    # Messages.
+
+    def add_message(self, record: Record) -> None:
+        """Take a message, new or written again."""
+        value = record.value
+        message_id = value.get("id")
+        key = message_id if type(message_id) is str and message_id else f"@{record.digest}"
+        kind = value.get("type")
+        known = self._messages.get(key)
+        if self._digests.get(key) == record.digest:
+            place = record.place.get("line", record.place.get("at"))
+            self._talk.keep(record, "repeated", None, f"{key}#again@{place}")
+            self._tally.kept += 1
+            return
+        self._digests[key] = record.digest
+        if kind in ("user", "gemini") and known is not None:
+            # Written again: what it says now takes the place of what it said.
+            self._repeat(record, value, key, known)
+            self._tally.mapped += 1
+            return
+        kept = self.draft.kept_nodes
+        before = self.draft.nodes[kept - 1] if kept else None
+        fields = {
+            name: part
+            for name, part in value.items()
+            if name not in ("content", "thoughts", "toolCalls")
+        }
+        origin = record.origin(TOOL, key, fields)
+        if kind == "user":
+            time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+            content = _content(value.get("content"))
+            number = self._talk.user(time, key, content, HUMAN, origin, is_prompt=True)
+        elif kind == "gemini":
+            time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+            number = self._add_answer(value, key, time, origin)
+            self._add_calls(record, value, key, time)
+        else:
+            self._talk.keep(record, kind, iso_ms(value.get("timestamp")), key)
+            self._tally.kept += 1
+            return
+        self._messages[key] = number
+        self._before[key] = before
+        self._tally.mapped += 1
+
+    def _add_answer(self, value: Object, key: str, time: int, origin: Object) -> int:
+        return self._talk.assistant(
+            time,
+            key,
+            _answer_blocks(value),
+            origin,
+            provider="google",
+            model=value.get("model"),
+            usage=_usage(value.get("tokens")),
+        )
+
+    def _repeat(self, record: Record, value: Object, key: str, known: int) -> None:
+        origin = record.origin(TOOL, key, {"record": value})
+        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        if known not in self.draft.nodes:
+            # It was compacted or cut off since; then it comes back at the end.
+            number = (
+                self._add_answer(value, key, time, origin)
+                if value.get("type") == "gemini"
+                else self._talk.user(time, key, _content(value.get("content")), HUMAN, origin)
+            )
+        elif value.get("type") == "gemini":
+            number = self._talk.revise_answer(
+                known,
+                time,
+                key,
+                _answer_blocks(value),
+                origin,
+                provider="google",
+                model=value.get("model"),
+                usage=_usage(value.get("tokens")),
+            )
+        else:
+            number = self._talk.revise_user(
+                known, time, key, _content(value.get("content")), HUMAN, origin
+            )
+        self._messages[key] = number
+        self._add_calls(record, value, key, time)
+
+    def _add_calls(self, record: Record, value: Object, key: str, time: int) -> None:
+        calls = value.get("toolCalls")
+        for position, call in enumerate(calls if type(calls) is list else []):
+            if type(call) is not dict:
+                continue
+            call_id = str(call.get("id") or f"{key}/{position}")
+            name, arguments = call.get("name"), call.get("args")
+            mark = f"{key}#call:{call_id}"
+            told = digest_of(orjson.dumps([name, arguments]))
+            if self._results.get(mark) != told:
+                self._results[mark] = told
+                origin = {**record.origin(TOOL, mark), "digest": told}
+                self._talk.call(time, call_id, name, arguments, origin)
+            self._add_result(record, call, call_id, key, time)
+
+    def _add_result(self, record: Record, call: Object, call_id: str, key: str, time: int) -> None:
+        status = call.get("status")
+        result = call.get("result")
+        if result is None and status not in ("success", "error", "cancelled"):
+            return
+        rest = {
+            name: part
+            for name, part in call.items()
+            if name not in ("id", "name", "args", "resultDisplay")
+            and not (name == "result" and _is_plain(result))
+        }
+        mark = f"{key}#result:{call_id}"
+        told = digest_of(orjson.dumps([rest, result, call.get("resultDisplay")]))
+        if self._results.get(mark) == told:
+            return
+        at = iso_ms(call.get("timestamp"))
+        time = time if at is None else at
+        origin = {**record.origin(TOOL, mark), "digest": told, "fields": rest}
+        is_new = mark not in self._results
+        self._results[mark] = told
+        content = _result_content(result)
+        if not is_new:
+            origin["key"] = f"{mark}#{told}"
+            if self._talk.clear_result(time, call_id, content, origin) is not None:
+                return
+        self._talk.result(
+            time,
+            mark,
+            call_id,
+            content,
+            origin,
+            is_error=status in ("error", "cancelled"),
+            meta=call.get("resultDisplay"),
+        )
+
+    def add_facts(self, record: Record) -> None:
+        """Take what a snapshot says of itself."""
+        key = f"{VOLATILE}session"
+        self._add_title(record, record.value.get("summary"), key)
+        time = iso_ms(record.value.get("lastUpdated"))
+        self._talk.keep(record, "session", time, key)
+        self._tally.kept += 1
+
+    def _add_title(self, record: Record, title: JSONValue, key: str) -> None:
+        if type(title) is str and title:
+            origin = record.origin(TOOL, f"{key}#title")
+            source = {"kind": "provider", "provider": TOOL}
+            self._talk.title(self._talk.time, title, source, origin)
+
+
+def _content(content: JSONValue) -> list[JSONValue]:
+    """Return a message's content as blocks."""
+    if type(content) is str:
+        return [text_block(content)] if content else []
+    if type(content) is dict:
+        content = [content]
+    if type(content) is not list:
+        return [] if content is None else [text_block(arguments_text(content))]
+    return [_part(part) for part in content]
+
+
+def _part(part: JSONValue) -> JSONValue:
+    if type(part) is str:
+        return text_block(part)
+    if type(part) is not dict:
+        return text_block(arguments_text(part))
+    if type(part.get("text")) is str and "type" not in part:
+        kind = "reasoning" if part.get("thought") is True else "text"
+        return {"type": kind, **part}
+    return part
+
+
+def _answer_blocks(value: Object) -> list[JSONValue]:
+    blocks: list[JSONValue] = []
+    thoughts = value.get("thoughts")
+    for thought in thoughts if type(thoughts) is list else []:
+        if type(thought) is dict:
+            texts = [thought.get("subject"), thought.get("description")]
+            text = "\n".join(text for text in texts if type(text) is str and text)
+            block: Object = {"type": "reasoning", "text": text}
+            if "timestamp" in thought:
+                block["timestamp"] = thought["timestamp"]
+            blocks.append(block)
+    blocks += _content(value.get("content"))
+    calls = value.get("toolCalls")
+    key = value.get("id")
+    for position, call in enumerate(calls if type(calls) is list else []):
+        if type(call) is dict:
+            blocks.append(
+                {
+                    "type": "tool-call",
+                    "id": str(call.get("id") or f"{key}/{position}"),
+                    "name": call.get("name"),
+                    "arguments": arguments_text(call.get("args")),
+                }
+            )
+    return blocks
+
+
+def _is_plain(result: JSONValue) -> bool:
+    """Tell whether a result says nothing beyond its output, its call and its tool."""
+    if type(result) is not list or len(result) != 1 or type(result[0]) is not dict:
+        return False
+    response = result[0].get("functionResponse")
+    if list(result[0]) != ["functionResponse"] or type(response) is not dict:
+        return False
+    said = response.get("response")
+    return (
+        response.keys() <= {"id", "name", "response"}
+        and type(said) is dict
+        and list(said) == ["output"]
+        and type(said["output"]) is str
+    )
+
+
+def _result_content(result: JSONValue) -> list[JSONValue]:
+    """Return what a call's result shows the model."""
+    blocks: list[JSONValue] = []
+    for part in result if type(result) is list else [result]:
+        response = part.get("functionResponse") if type(part) is dict else None
+        said = response.get("response") if type(response) is dict else None
+        if type(said) is dict:
+            output = said.get("output", said.get("error"))
+            blocks.append(text_block(output if type(output) is str else arguments_text(said)))
+        elif part is not None:
+            blocks.append(_part(part))
+    return blocks
+
+
+_USAGE: Final = {
+    "output": "outputTokens",
+    "cached": "cacheReadTokens",
+    "thoughts": "reasoningTokens",
+}
+
+
+def _usage(tokens: JSONValue) -> Object:
+    if type(tokens) is not dict or type(tokens.get("input")) is not int:
+        return {}
+    usage = {
+        ours: tokens[theirs] for theirs, ours in _USAGE.items() if type(tokens.get(theirs)) is int
+    }
+    cached = usage.get("cacheReadTokens", 0)
+    return {"inputTokens": max(tokens["input"] - cached, 0), **usage}
