@@ -139,7 +139,7 @@ class LogFile:
     def _line_number(self, offset: int) -> int:
         number, position = 1, 0
         while position < offset:
-            block = os.pread(self.fd, min(1 << 20, offset - position), position)
+            block = self.pread(min(1 << 20, offset - position), position)
             if not block:
                 break
             number += block.count(b"\n")

@@ -61,7 +61,6 @@ def read_window(file: LogFile, layout: Layout, start: int, stop: int) -> list[Ev
         if not events:
             seq = plain_seq(line)
             if seq is not None and seq < start:
-                file.meter.probes += 1
                 damage = None
                 continue
         expected = start + len(events)
@@ -259,11 +258,11 @@ def _probe(file: LogFile, guess: int, high: int, end: int) -> tuple[int, int] | 
 
     Null case: None where none does.
     """
+    file.meter.probes += 1
     size = PROBE_BYTES
     position = guess - 1
     while True:
         block = file.pread(min(size, end - position), position)
-        file.meter.probes += 1
         found = block.find(b"\n") + 1
         if found:
             break

@@ -28,7 +28,7 @@ from .feed import changes_since
 from .layout import Layout
 from .locking import locked_path
 from .logs import Logs
-from .medium import LogFile, sync_folder
+from .medium import LogFile, refusal, sync_folder
 from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of, stem_of, unfinished_name
 from .reading import read_window
 from .writing import LogAppeared, read_tombstone, write_tombstone
@@ -227,22 +227,29 @@ class JsonlStore(EventStore):
                 # First the tombstone: whatever fails from here on, the session is gone.
                 write_tombstone(tombstone, session_id)
                 logs.forget(stem)
+            if file is not None or was_deleted:
                 for path in (
-                    file.path,
+                    logs.path(stem, LOG_SUFFIX),
                     logs.path(stem, TORN_SUFFIX),
                     f"{self.root}/{unfinished_name(session_id)}",
                 ):
                     _remove(path, "the session is deleted, but not all of its files are")
             if forget:
                 _remove(tombstone, "the session is deleted, but not forgotten")
-            changed = file is not None or (forget and was_deleted)
-            if changed:
-                sync_folder(self.root)
-        return changed
+            if file is not None or was_deleted:
+                _sync(self.root)
+        return file is not None or (forget and was_deleted)
 
 
 def _reopened(root: str, read_only: bool, lock_wait_s: float) -> JsonlStore:
     return JsonlStore(root, read_only=read_only, lock_wait_s=lock_wait_s)
+
+
+def _sync(folder: str) -> None:
+    try:
+        sync_folder(folder)
+    except OSError as error:
+        raise refusal(error, folder, writing=True) from error
 
 
 def _remove(path: str, otherwise: str) -> None:
