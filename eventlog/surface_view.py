@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 
 from eventlog.errors import InvalidArgument
 from eventlog.model import EventClass
@@ -134,21 +135,19 @@ class SurfaceView:
             if self.classify(after) is not EventClass.CURRENT:
                 raise InvalidArgument("after", f"seq {after} is not on the surface")
             behind = label_of(self._tables, after)
-        found: list[int] = []
         if limit == 0:
-            return found
-        for node in self._from(behind):
-            found.append(node)
-            if len(found) == limit:
-                break
-        return found
+            return []
+        return list(islice(self._from(behind), limit))
 
     def _from(self, behind: int) -> Iterator[int]:
         """Yield the nodes whose label is greater than *behind*, in order."""
         # The table may hold a later node that covers *behind* and more; start there.
         start = self._tables.floor(behind)
         for label, node in self._tables.walk(0 if start is None else start):
-            yield from self._expanded(label, node, behind)
+            if node >= self._length:
+                yield from self._expanded(label, node, behind)
+            elif label > behind:
+                yield node
 
     def _expanded(self, label: int, node: int, behind: int) -> Iterator[int]:
         pending = [(label, node)]

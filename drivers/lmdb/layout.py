@@ -17,7 +17,8 @@ children   digest of the parent's id, 16 bytes, –
            (2⁵³−1 − created at) u64, id
 events     ordinal u64, seq u64                 an event, see below
 rows       ordinal u64, ``n``, label u64        node u64
-rows       ordinal u64, ``r``, seq u64          label u64, shadowed nodes u64 …
+rows       ordinal u64, ``l``, seq u64          label u64 of a replacement
+rows       ordinal u64, ``r``, seq u64          nodes u64 … that it shadowed
 rows       ordinal u64, ``s``, shadowed u64     its replacer u64
 rows       ordinal u64, ``c``, source u64,      –
            citing seq u64

@@ -9,6 +9,7 @@ import lmdb
 from eventlog.admission import Admission
 from eventlog.errors import CorruptLog
 from eventlog.model import Event, SessionHeader
+from eventlog.snapshot import ScanMeter
 from eventlog.surface import apply
 from eventlog.tables import FoldTables, MemoryTables
 
@@ -149,7 +150,7 @@ class Log:
     def tables(self) -> FoldTables:
         if self._row is None:
             return MemoryTables()
-        return RowWriter(self._transaction, self._databases.rows, self._row.ordinal)
+        return self._writer(self._row.ordinal)
 
     def read(self, start: int, stop: int) -> list[Event]:
         if self._row is None or start >= stop:
@@ -185,7 +186,7 @@ class Log:
             raise CorruptLog(
                 header.id, None, None, None, row.length, "seq", "events beyond the end"
             )
-        tables = RowWriter(transaction, databases.rows, ordinal)
+        tables = self._writer(ordinal)
         for step in admission.steps:
             apply(tables, step)
         tables.flush()
@@ -194,6 +195,10 @@ class Log:
         row.position = position
         transaction.put(header.id.encode(), row.encode(), db=databases.sessions)
         self._row = row
+
+    def _writer(self, ordinal: int) -> RowWriter:
+        # Appending is not metered: its rows would be counted as those of a read.
+        return RowWriter(self._transaction, self._databases.rows, ordinal, ScanMeter())
 
     def _create(self, header: SessionHeader, position: int) -> SessionRow:
         transaction, databases = self._transaction, self._databases

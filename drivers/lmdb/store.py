@@ -19,7 +19,7 @@ from eventlog.errors import (
 )
 from eventlog.log import pinned_length
 from eventlog.model import Batch, Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
-from eventlog.snapshot import LogSnapshot, MeteredTables, Snapshot
+from eventlog.snapshot import LogSnapshot, Snapshot
 from eventlog.store import Capabilities, ChangeSet, EventStore
 from eventlog.tables import ViewTables
 from eventlog.values import check_index, check_session_id
@@ -352,8 +352,9 @@ class _Tables:
         except BaseException:
             reading.__exit__(None, None, None)
             raise
-        tables = RowTables(reading.transaction, databases.rows, snapshot._ordinal)
-        return MeteredTables(tables, snapshot._store.meter)
+        return RowTables(
+            reading.transaction, databases.rows, snapshot._ordinal, snapshot._store.meter
+        )
 
     def __exit__(
         self,
