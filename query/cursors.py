@@ -44,8 +44,7 @@ class Cursors:
 
     def encode(self, *position: JSONValue) -> str:
         """Return the cursor of *position*, JSON values."""
-        body = orjson.dumps(position)
-        return urlsafe_b64encode(self._check(body) + body).rstrip(b"=").decode()
+        return self._sealed(orjson.dumps(position))
 
     def decode(self, cursor: object, *types: type) -> Sequence[JSONValue]:
         """
@@ -60,8 +59,9 @@ class Cursors:
         if type(cursor) is str and len(cursor) <= CURSOR_CHARS_MAX:
             try:
                 raw = urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
-                check, body = raw[:CHECK_BYTES], raw[CHECK_BYTES:]
-                if check == self._check(body):
+                body = raw[CHECK_BYTES:]
+                # Encoded again, since base64 reads several texts as the same bytes.
+                if cursor == self._sealed(body):
                     position: list[JSONValue] = orjson.loads(body)
                     if [type(value) for value in position] == [*types]:
                         return position
@@ -69,5 +69,7 @@ class Cursors:
                 pass  # not base64, not UTF-8 or not JSON: none of ours
         raise SessionQueryError(Code.INVALID_CURSOR, "the cursor is none of this call")
 
-    def _check(self, body: bytes) -> bytes:
-        return blake2b(body, key=blake2b(self._scope).digest(), digest_size=CHECK_BYTES).digest()
+    def _sealed(self, body: bytes) -> str:
+        key = blake2b(self._scope).digest()
+        check = blake2b(body, key=key, digest_size=CHECK_BYTES).digest()
+        return urlsafe_b64encode(check + body).rstrip(b"=").decode()

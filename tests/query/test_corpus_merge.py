@@ -601,3 +601,35 @@ def test_filters_that_narrow_the_scan_change_nothing(
 
         assert expected == [record.header.id for page in found for record in page.items]
         assert all(limit == len(page.items) for page in found[:-1])
+
+
+def test_filtered_pages_over_uneven_sources(memory: EventStore) -> None:
+    """
+    However far the sources are apart, and however many sessions of one millisecond lie
+    at the edge of a stretch, a filtered list is in order and whole.
+    """
+    live = LiveSessions()
+    expected = []
+    for number in range(1_500):
+        header = make_header(
+            f"s{number:04}", created_at=number // 400, cwd="/w" if number % 2 else "/x"
+        )
+        # The live sessions lie in clusters among the stored ones.
+        if number % 500 < 40:
+            adopted(live, header, 1)
+        else:
+            memory.append(header, [message(0)])
+        if number % 2:
+            expected.append((-header.created_at, header.id))
+    query = SessionQuery(live, memory)
+    expected.sort()
+    for limit in (7, 300, 2_000):
+        for span in ((None, None), (1, None), (1, 2), (None, 2)):
+            filters: list[Any] = [Cwd(["/w"]), CreatedAt(*span)]
+            found = [r for page in walked(query, limit=limit, filters=filters) for r in page.items]
+
+            assert [
+                name
+                for age, name in expected
+                if (span[0] or 0) <= -age <= (9 if span[1] is None else span[1])
+            ] == [record.header.id for record in found]
