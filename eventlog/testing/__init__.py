@@ -19,7 +19,8 @@ except ImportError as error:
     raise MissingExtra("testing", 'pip install "agent-eventlog[testing]"') from error
 
 # The promises are in plain asserts; pytest explains them only in modules named to it.
-pytest.register_assert_rewrite("eventlog.testing.contract", "eventlog.testing.agreement")
+for part in ("contract", "agreed_writes", "agreement"):
+    pytest.register_assert_rewrite(f"eventlog.testing.{part}")
 
 from eventlog.testing.agreement import StoresAgree  # noqa: E402
 from eventlog.testing.contract import StoreContract  # noqa: E402

@@ -19,7 +19,16 @@ from eventlog.errors import (
     SessionNotFound,
     UnsupportedFormat,
 )
-from eventlog.model import Append, Event, EventClass, Replace, SessionHead, SessionHeader
+from eventlog.model import (
+    Append,
+    Event,
+    EventClass,
+    HeadKey,
+    HeadPage,
+    Replace,
+    SessionHead,
+    SessionHeader,
+)
 
 __all__ = ["NaiveLog", "NaiveStore", "NaiveSurface"]
 
@@ -219,14 +228,52 @@ class NaiveStore:
             return remembered
         return existed
 
-    def log(self, session_id: str, *, at: int | None = None) -> NaiveLog:
+    def log(self, session_id: str) -> NaiveLog:
         """Return a session, or refuse as :meth:`eventlog.EventStore.snapshot` promises."""
         if session_id not in self.logs:
             raise SessionNotFound(session_id)
-        found = self.logs[session_id]
-        if at is not None and at > len(found.events):
-            raise InvalidArgument("at", "is beyond the log")
-        return found
+        return self.logs[session_id]
+
+    def surface(self, session_id: str, at: int) -> NaiveSurface:
+        """Return the surface as of a length, folded from nothing."""
+        log = self.log(session_id)
+        require_index("at", at, below=len(log.events) + 1)
+        return log.surface_at(at)
+
+    def read(self, session_id: str, start: int, stop: int) -> list[Event]:
+        """Do what a snapshot's ``read`` promises."""
+        events = self.log(session_id).events
+        require_index("start", start)
+        require_index("stop", stop)
+        return events[start:stop]
+
+    def ask(self, session_id: str, question: str, seq: int) -> object:
+        """Do what a snapshot's method *question* promises for one event."""
+        surface = self.log(session_id).surface
+        require_index("seq", seq, below=surface.length)
+        if question == "replaced":
+            return surface.replaced.get(seq, [])
+        answer: object = getattr(surface, question)(seq)
+        return answer
+
+    def nodes(self, session_id: str, after: int, limit: int) -> list[int]:
+        """Do what a snapshot's ``nodes`` promises."""
+        nodes = self.log(session_id).surface.nodes
+        if after not in nodes:
+            raise InvalidArgument("after", "is no node")
+        return nodes[nodes.index(after) + 1 :][:limit]
+
+    def page(self, parent: str | None, after: HeadKey | None, limit: int) -> HeadPage:
+        """Do what ``heads`` promises, or with *parent* what ``children`` does."""
+        require_index("limit", limit, minimum=1)
+        heads = self.heads(parent=parent)
+        if after is not None:
+            place = (-after.created_at, after.session_id)
+            heads = [h for h in heads if (-h.header.created_at, h.header.id) > place]
+        if len(heads) <= limit:
+            return HeadPage(tuple(heads), None)
+        last = heads[limit - 1].header
+        return HeadPage(tuple(heads[:limit]), HeadKey(last.created_at, last.id))
 
     def heads(self, *, parent: str | None = None) -> list[SessionHead]:
         """Return every head in listing order, with *parent* only those of its children."""
@@ -237,6 +284,11 @@ class NaiveStore:
         heads.sort(key=lambda head: head.header.id)
         heads.sort(key=lambda head: head.header.created_at, reverse=True)
         return heads
+
+
+def require_index(name: str, value: int, *, minimum: int = 0, below: int = 2**63) -> None:
+    if not minimum <= value < below:
+        raise InvalidArgument(name, "is out of range")
 
 
 HEADER_FIELDS = (

@@ -24,6 +24,9 @@ __all__ = [
     "wild_event",
 ]
 
+# Some that a medium or a codec has choked on.
+TEXTS = ("plain", "", "\x00", "line\nend\r", "\u2028", "e\u0301", "\U0001f511", '"\\,"data":{')
+
 # A source of choices: gives an int in [0, n) for each n > 0.
 Choose = Callable[[int], int]
 
@@ -183,7 +186,7 @@ def wild_event(choose: Choose, seq: int, surface: NaiveSurface) -> Event:
 
 def _appended(choose: Choose, surface: NaiveSurface) -> Event:
     seq = surface.length
-    return message(seq, time=1_000 + seq - 7 * choose(3))
+    return message(seq, TEXTS[choose(len(TEXTS))], time=1_000 + seq - 7 * choose(3))
 
 
 def _reply(choose: Choose, surface: NaiveSurface) -> Event:

@@ -9,8 +9,13 @@ from typing import TypeAlias
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
 
+from eventlog import EventLogError
+from eventlog.testing import StoresAgree
 from support.broken import BROKEN, GOOD
+from support.broken.appends import BrokenMemory
 
 CONTRACTS = Path(__file__).with_name("broken_contracts.py")
 ROOT = CONTRACTS.parents[2]
@@ -22,6 +27,46 @@ Outcomes: TypeAlias = dict[tuple[str, str], list[str]]
 # What a promise fails with: an assertion, an error that was missed, or one of the
 # library's own in its place. Anything else is a slip in the broken store itself.
 FAILURES = ("AssertionError", "assert", "Failed: DID NOT RAISE", "eventlog.errors.")
+
+# Of the faults, those that a program of a few steps can run into.
+FOUND_BY_PROGRAMS = (
+    "TornBatchKept",
+    "WrongConflictNumbers",
+    "ConflictIgnored",
+    "HeaderOverwritten",
+    "LaterFieldNamed",
+    "RetryDuplicates",
+    "EmptyAppendCreates",
+    "TombstoneForgotten",
+    "TombstoneInMemory",
+    "SurfaceInherited",
+    "TextNormalised",
+    "WindowOneTooLong",
+    "OldSnapshotGrows",
+    "ClassWrongWhenNested",
+    "ReplacementAtTheEnd",
+    "SurfaceLostOnReopening",
+    "SnapshotOutlivesSession",
+    "TiesAsTheyCame",
+    "PageBoundaryRepeated",
+    "OrphansMissing",
+    "OnlyCreationIsAChange",
+    "DeletionIsNoChange",
+    "HeadRemembered",
+    "ReadPrunes",
+)
+
+# What a fault was found by need not be made small.
+PROGRAMS = settings(
+    max_examples=300,
+    stateful_step_count=25,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +116,17 @@ def test_promise_is_kept_without_the_fault(outcomes: Outcomes, promise: str) -> 
 
     assert "passed" in cases
     assert {"passed", "skipped"} >= set(cases)
+
+
+@pytest.mark.parametrize("name", FOUND_BY_PROGRAMS)
+def test_fault_is_found_by_programs(name: str) -> None:
+    """
+    A store with a fault of meaning disagrees with the model in some random program.
+    """
+    kind = BROKEN[name]
+    volatile = frozenset({name} if issubclass(kind, BrokenMemory) else ())
+    facts = {"factories": {name: kind}, "volatile": volatile}
+    machine = type(f"Agree{name}", (StoresAgree,), facts)
+
+    with pytest.raises((AssertionError, EventLogError)):
+        run_state_machine_as_test(machine, settings=PROGRAMS)
