@@ -110,6 +110,9 @@ class CatchUp:
             db.execute("UPDATE state SET value = ? WHERE name = 'recent'", (json.dumps(lengths),))
         db.execute("UPDATE state SET value = ? WHERE name = 'token'", (changes.token,))
         writer.commit()
+        if len(heads) > SINGLE_HEADS_MAX:
+            # What was much is behind us: give back the room of the write-ahead log.
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def live(self, live: LiveSource) -> None:
         """

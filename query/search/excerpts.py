@@ -62,7 +62,7 @@ def excerpt(text: str, query: Query, *, bytes_max: int = EXCERPT_BYTES) -> Excer
     region_start, region = 0, text
     if len(text) > 2 * SLICE_CHARS:
         region_start, region = _best_slice(text, wanted)
-    spans = [span for span in analyze_spans(region) if wanted.has(span.word)]
+    spans = wanted.spans(region)
     if len(text.encode()) <= bytes_max:
         return Excerpt(text, 0, False, _merged(spans, 0, len(text)))
     focus = region_start + _focus(spans, bytes_max)
@@ -89,27 +89,46 @@ class _Wanted:
         phrases = query.parts if query.whole is None else (*query.parts, query.whole)
         self.words = {word for phrase in phrases for word in phrase.words}
         self.beginnings = tuple(phrase.words[-1] for phrase in phrases if phrase.open_ended)
-        self._fuzzy = [phrase.words[0] for phrase in query.parts if is_fuzzy(phrase)]
-        self._alike: dict[str, bool] = {}
+        self._fuzzy = {phrase.words[0] for phrase in query.parts if is_fuzzy(phrase)}
 
-    def has(self, word: str) -> bool:
-        return word in self.words or word.startswith(self.beginnings) or self._is_alike(word)
+    def spans(self, text: str) -> list[Span]:
+        """Return the wanted words of a text; for those it does not have, ones alike."""
+        found = [span for span in analyze_spans(text, self._has_any) if self._has(span.word)]
+        missing = self._fuzzy - {span.word for span in found}
+        if not missing:
+            return found
+        alike = {word for word in set(analyze(text)) - self.words if _is_alike(word, missing)}
+        if alike:
+            found += [
+                span
+                for span in analyze_spans(text, lambda words: not alike.isdisjoint(words))
+                if span.word in alike
+            ]
+        return sorted(found, key=lambda span: (span.start, span.stop))
 
     def count(self, words: Iterable[str]) -> int:
         """How many of the wanted words are among *words*."""
         found = set(words)
         exact = len(found & self.words)
-        return exact or sum(1 for word in found if self.has(word))
+        return exact or sum(1 for word in found if self._has(word) or _is_alike(word, self._fuzzy))
 
-    def _is_alike(self, word: str) -> bool:
-        if word not in self._alike:
-            self._alike[word] = any(
-                abs(len(word) - len(meant)) <= DISTANCE_MAX
-                and (word[0] == meant[0] or word[-1] == meant[-1])
-                and bool(nearest(meant, (word,), DISTANCE_MAX))
-                for meant in self._fuzzy
-            )
-        return self._alike[word]
+    def _has(self, word: str) -> bool:
+        return word in self.words or word.startswith(self.beginnings)
+
+    def _has_any(self, words: Iterable[str]) -> bool:
+        return not self.words.isdisjoint(words) or (
+            bool(self.beginnings) and any(word.startswith(self.beginnings) for word in words)
+        )
+
+
+def _is_alike(word: str, meant: Iterable[str]) -> bool:
+    """Whether *word* may be what one of the misspelled words *meant* stands for."""
+    return any(
+        abs(len(word) - len(other)) <= DISTANCE_MAX
+        and (word[0] == other[0] or word[-1] == other[-1])
+        and bool(nearest(other, (word,), DISTANCE_MAX))
+        for other in meant
+    )
 
 
 def _best_slice(text: str, wanted: _Wanted) -> tuple[int, str]:

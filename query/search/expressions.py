@@ -32,22 +32,22 @@ def any_word(phrases: Iterable[Phrase]) -> str:
     return _joined(" OR ", phrases)
 
 
-def exact_tiers(query: Query) -> Iterator[tuple[Tier, str]]:
+def exact_tiers(query: Query) -> Iterator[tuple[Tier, str, str | None]]:
     """
-    Yield the tiers of documents with every word of *query* as it is, best first. No
-    document is in two of them.
+    Yield the tiers of documents with every word of *query* as it is, best first: the
+    expression of each, and that of the better ones, whose documents are not in it.
     """
     assert query.whole is not None
     whole = phrase(query.whole)
-    yield Tier.PHRASE, whole
+    yield Tier.PHRASE, whole, None
     if query.parts == (query.whole,):
         return
     better = whole
     if len(query.parts) > 1:
         near = f"NEAR({' '.join(map(phrase, query.parts))}, {NEAR_WORDS})"
-        yield Tier.NEAR, f"({near}) NOT ({better})"
+        yield Tier.NEAR, near, better
         better = f"{better} OR {near}"
-    yield Tier.ALL, f"({all_words(query.parts)}) NOT ({better})"
+    yield Tier.ALL, all_words(query.parts), better
 
 
 def faceted(

@@ -4,8 +4,11 @@ The words that an index knows, for misspelled ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from .expressions import any_word, phrase
+from .parsing import Phrase
 from .ranking import Narrowing, Read
 from .typos import Shape
 
@@ -13,6 +16,8 @@ __all__ = ["IndexLexicon"]
 
 COUNTED_DOCUMENTS: Final = 10_000
 """Counting stops there: more is simply many."""
+
+FOUND: Final = "SELECT 1 FROM fts f CROSS JOIN doc d ON d.id = f.rowid WHERE f.fts MATCH ?"
 
 
 class IndexLexicon:
@@ -37,34 +42,51 @@ class IndexLexicon:
         """Return the words of a shape. Cost: those with its beginning, or its end."""
         head, tail = shape.head, shape.tail[::-1]
         lengths = (shape.chars_min, shape.chars_max)
-        words = self._read(
-            "SELECT word FROM term WHERE word >= ? AND word < ? AND length(word) BETWEEN ? AND ?",
+        # One long text is split much faster than as many rows are made.
+        words = self._joined(
+            "SELECT group_concat(word, ' ') FROM term"
+            " WHERE word >= ? AND word < ? AND length(word) BETWEEN ? AND ?",
             (head, _after(head), *lengths),
         )
-        reversed_words = self._read(
-            "SELECT drow FROM mret WHERE drow >= ? AND drow < ? AND length(drow) BETWEEN ? AND ?",
+        reversed_words = self._joined(
+            "SELECT group_concat(drow, ' ') FROM mret"
+            " WHERE drow >= ? AND drow < ? AND length(drow) BETWEEN ? AND ?",
             (tail, _after(tail), *lengths),
         )
-        return {word for (word,) in words} | {word[::-1] for (word,) in reversed_words}
+        return {*words, *(word[::-1] for word in reversed_words)}
 
     def of_length(self, chars_min: int, chars_max: int) -> list[str]:
         """Return the words of a length. Cost: all words."""
-        rows = self._read(
-            "SELECT word FROM term WHERE length(word) BETWEEN ? AND ?", (chars_min, chars_max)
+        return self._joined(
+            "SELECT group_concat(word, ' ') FROM term WHERE length(word) BETWEEN ? AND ?",
+            (chars_min, chars_max),
         )
-        return [word for (word,) in rows]
 
-    def documents(self, word: str) -> int:
-        """Return how many documents have *word*."""
-        if self._limits.sids is None and not self._hidden:
-            rows = self._read("SELECT doc FROM vocabulary WHERE term = ? AND col = 'body'", (word,))
-            return rows[0][0] if rows else 0
-        rows = self._read(
-            "SELECT count(*) FROM (SELECT 1 FROM fts f CROSS JOIN doc d ON d.id = f.rowid"
-            f" WHERE f.fts MATCH ? LIMIT {COUNTED_DOCUMENTS})",
-            (self._limits.match(f'"{word}"'),),
-        )
-        return int(rows[0][0])
+    def documents(self, words: Sequence[str]) -> list[int]:
+        """
+        Return how many documents have each of *words*.
+
+        Cost: a look-up for each; in few sessions that have none of them, one search.
+        """
+        limits = self._limits
+        if limits.sids is None and not self._hidden:
+            return [self._in_all(word) for word in words]
+        if len(words) > 1 and not self._read(
+            f"{FOUND} LIMIT 1", (limits.match(any_word(Phrase((word,)) for word in words)),)
+        ):
+            return [0] * len(words)
+        counted = f"SELECT count(*) FROM ({FOUND} LIMIT {COUNTED_DOCUMENTS})"
+        return [
+            int(self._read(counted, (limits.match(phrase(Phrase((word,)))),))[0][0])
+            for word in words
+        ]
+
+    def _in_all(self, word: str) -> int:
+        rows = self._read("SELECT doc FROM vocabulary WHERE term = ? AND col = 'body'", (word,))
+        return rows[0][0] if rows else 0
+
+    def _joined(self, statement: str, values: Sequence[object]) -> list[str]:
+        return (self._read(statement, values)[0][0] or "").split()
 
 
 def _after(prefix: str) -> str:

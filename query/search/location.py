@@ -57,7 +57,7 @@ def index_path(store: EventStore, identity: str) -> Path | None:
     if not store.capabilities.durable:
         return None
     place = store.location
-    if os.path.exists(place):
+    if "://" not in place:
         place = os.path.realpath(place)
     try:
         folder = cache_folder()

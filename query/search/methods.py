@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 from eventlog.vocabulary import Vocabulary
@@ -43,6 +44,7 @@ class SearchMethods(ABC):
         self.vocabulary = vocabulary
         self._provider = search if search is None or search is False else _checked(search)
         self._engines: Engines | None = None
+        self._engines_lock = Lock()
 
     @property
     @abstractmethod
@@ -59,12 +61,12 @@ class SearchMethods(ABC):
         """
         if self._provider is False:
             raise SessionQueryError(Code.SEARCH_DISABLED, "this query object has no search")
-        if self._engines is None:
-            from .engines import Engines
+        with self._engines_lock:
+            if self._engines is None:
+                from .engines import Engines
 
-            # Two threads may both come here first; one of the objects is then dropped unused.
-            self._engines = Engines(self.vocabulary, self._provider)
-        return self._engines
+                self._engines = Engines(self.vocabulary, self._provider)
+            return self._engines
 
     def search_events(
         self,

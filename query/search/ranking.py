@@ -9,18 +9,18 @@ newest 2,000 are ranked together: that is a window, and the next one follows beh
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, zip_longest
 from typing import Any, Final, TypeAlias
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from eventlog.model import EventClass
 
 from .expressions import all_words, any_word, exact_tiers, faceted
 from .narrowing import DocumentScope
-from .parsing import Query
-from .provider import TIERS, Match, Place, Tier
+from .parsing import Phrase, Query
+from .provider import Match, Place, Tier
 from .spelling import Spelling
 
 __all__ = [
@@ -64,6 +64,8 @@ class Narrowing:
 
         limits: For some sids the seqs that may match, ``[start, stop)``.
 
+        common: A word in more documents than that says little.
+
         scale: What relevance is multiplied by.
 
         windowed: Set once a ranking is only that of a window.
@@ -77,6 +79,7 @@ class Narrowing:
     as_of: int
     unwanted: Callable[[], Sequence[int]] = tuple
     limits: dict[int, tuple[int, int | None]] = field(factory=dict)
+    common: int = WINDOW_DOCUMENTS
     scale: float = 1.0
     windowed: bool = False
 
@@ -162,26 +165,23 @@ def ranked_by_time(
     Yield the matches of one session, newest first: those with all words; where there are
     none the close ones; where there are none of them those with any word.
     """
-    groups = [(Tier.ALL, [all_words(query.parts)])]
-    for tier in (Tier.CLOSE, Tier.ANY):
-        groups.append((tier, []))
-    for rank, (tier, bodies) in enumerate(groups):
+    groups: tuple[tuple[Tier, Callable[[], str]], ...] = (
+        (Tier.ALL, lambda: all_words(query.parts)),
+        (Tier.CLOSE, lambda: " OR ".join(f"({all_words(p)})" for p in spelling.close(query))),
+        (Tier.ANY, lambda: any_word((*query.parts, *spelling.alternatives(query)))),
+    )
+    for rank, (tier, body) in enumerate(groups):
         if place is not None and place.rank != rank:
             continue
-        if tier is Tier.CLOSE:
-            bodies = [" OR ".join(close_bodies(query, spelling))]
-        elif tier is Tier.ANY:
-            bodies = [any_word((*query.parts, *spelling.alternatives(query)))]
         found = False
-        for body in filter(None, bodies):
-            below = None if place is None else place.below
-            while True:
-                hits = _newest_hits(read, limits, body, tier, rank, below)
-                yield from _detailed(read, hits, limits)
-                found = found or bool(hits)
-                if len(hits) < WINDOW_DOCUMENTS:
-                    break
-                below = hits[-1].place.below
+        below = None if place is None else place.below
+        while expression := body():
+            hits = _newest_hits(read, limits, expression, tier, rank, below)
+            yield from _detailed(read, hits, limits)
+            found = found or bool(hits)
+            if len(hits) < WINDOW_DOCUMENTS:
+                break
+            below = hits[-1].place.below
         if found or place is not None:
             return
 
@@ -211,56 +211,92 @@ def _windows(
     read: Read, query: Query, limits: Narrowing, spelling: Spelling, place: Place | None
 ) -> Iterator[list[_Hit]]:
     """Yield the hits of each window, in their order."""
-    exact = dict(exact_tiers(query))
-    for rank, tier in enumerate(TIERS):
-        if place is not None and rank < place.rank:
-            continue
-        begin = place if place is not None and place.rank == rank else None
-        if tier in exact:
-            yield from _tier_windows(read, limits, exact[tier], tier, rank, begin)
-        elif tier is Tier.CLOSE:
-            yield _close_hits(read, query, limits, spelling, rank)
-        elif tier is Tier.ANY:
-            body = _any_body(query, spelling)
-            if body is not None:
-                yield from _tier_windows(read, limits, body, tier, rank, begin)
+    for rank, rung in enumerate(_ladder(query, limits, spelling)):
+        if place is None or rank >= place.rank:
+            begin = place if place is not None and place.rank == rank else None
+            for tier, body, better in rung():
+                if tier is Tier.CLOSE:
+                    yield _close_hits(read, query, limits, spelling, rank)
+                else:
+                    yield from _tier_windows(read, limits, body, better, tier, rank, begin)
+
+
+# A tier, the expression of its documents, and that of those in better ones.
+Rung: TypeAlias = Callable[[], Iterable[tuple[Tier, str, str | None]]]
+
+
+def _ladder(query: Query, limits: Narrowing, spelling: Spelling) -> list[Rung]:
+    """What is looked for, one after the other, each worked out when it is its turn."""
+    exact = {tier: (tier, body, better) for tier, body, better in exact_tiers(query)}
+    rungs: list[Rung] = [
+        lambda tier=tier: [exact[tier]] if tier in exact else []  # type: ignore[misc]
+        for tier in (Tier.PHRASE, Tier.NEAR, Tier.ALL)
+    ]
+    rungs.append(lambda: [(Tier.CLOSE, "", None)])
+    if len(query.parts) == 1:
+        return rungs
+
+    def rarer() -> tuple[Phrase, ...]:
+        """The words that say something: those that do not stand nearly everywhere."""
+        counts = spelling.documents(query.parts)
+        return tuple(
+            part for part, n in zip(query.parts, counts, strict=True) if n <= limits.common
+        )
+
+    def better() -> list[tuple[Phrase, ...]]:
+        return [query.parts, *spelling.close(query)]
+
+    def with_rare_word() -> Iterable[tuple[Tier, str, str | None]]:
+        words = (*rarer(), *spelling.alternatives(query))
+        if words:
+            yield Tier.ANY, any_word(words), _either(better())
+
+    def with_common_word() -> Iterable[tuple[Tier, str, str | None]]:
+        rare = rarer()
+        if len(rare) < len(query.parts):
+            others = [(part,) for part in (*rare, *spelling.alternatives(query))]
+            common = [part for part in query.parts if part not in rare]
+            yield Tier.ANY, any_word(common), _either([*better(), *others])
+
+    return [*rungs, with_rare_word, with_common_word]
+
+
+def _either(spellings: Iterable[Sequence[Phrase]]) -> str:
+    return " OR ".join(f"({all_words(phrases)})" for phrases in spellings)
 
 
 def _close_hits(
     read: Read, query: Query, limits: Narrowing, spelling: Spelling, rank: int
 ) -> list[_Hit]:
     """
-    The hits of other spellings, one spelling after the other: ranked together, the rarest
-    one would come first, and it is the least likely to be meant.
+    The hits of other spellings: the best of each in turn, then the second best of each.
+    Ranked together, those of the rarest spelling would come first, and it is the least
+    likely to be meant.
     """
+    exact = all_words(query.parts)
+    ranked: list[list[_Hit]] = []
+    for phrases in spelling.close(query):
+        body = all_words(phrases)
+        windows = _tier_windows(read, limits, body, exact, Tier.CLOSE, rank, None)
+        ranked += islice(windows, 1)
     hits: dict[int, _Hit] = {}
-    for body in close_bodies(query, spelling):
-        for window in islice(_tier_windows(read, limits, body, Tier.CLOSE, rank, None), 1):
-            for hit in window:
-                hits.setdefault(hit.id, _Hit(hit.id, hit.tier, hit.relevance, Place(rank, 0, None)))
+    for row in zip_longest(*ranked):
+        for hit in row:
+            if hit is not None:
+                hits.setdefault(hit.id, evolve(hit, place=Place(rank, 0, None)))
     return list(hits.values())
 
 
-def close_bodies(query: Query, spelling: Spelling) -> list[str]:
-    """
-    Return the expressions of documents with every word under other spellings, the
-    likeliest first; documents with every word as it is are in none of them.
-    """
-    exact = all_words(query.parts)
-    return [f"(({all_words(phrases)}) NOT ({exact}))" for phrases in spelling.close(query)]
-
-
-def _any_body(query: Query, spelling: Spelling) -> str | None:
-    if len(query.parts) < 2:
-        return None
-    better = [f"({all_words(phrases)})" for phrases in (query.parts, *spelling.close(query))]
-    either = any_word((*query.parts, *spelling.alternatives(query)))
-    return f"({either}) NOT ({' OR '.join(better)})"
-
-
 def _tier_windows(
-    read: Read, limits: Narrowing, body: str, tier: Tier, rank: int, begin: Place | None
+    read: Read,
+    limits: Narrowing,
+    body: str,
+    better: str | None,
+    tier: Tier,
+    rank: int,
+    begin: Place | None,
 ) -> Iterator[list[_Hit]]:
+    """Yield the hits of *body* that are none of *better*, window by window."""
     window, below = (0, None) if begin is None else (begin.window, begin.below)
     match = limits.match(body)
     while True:
@@ -272,6 +308,10 @@ def _tier_windows(
         if below is not None:
             condition += f" AND {limits.age} < ?"
             values.append(below)
+        if better is not None:
+            # Not by FTS5's NOT: its score would count each of these words in all documents.
+            condition += " AND f.rowid NOT IN (SELECT rowid FROM fts WHERE fts MATCH ?)"
+            values.append(limits.match(better))
         source = (
             f"FROM fts f CROSS JOIN doc d ON d.id = f.rowid WHERE f.fts MATCH ? AND {condition}"
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from math import log as logarithm
 from typing import Final
 
@@ -160,9 +161,9 @@ class _Scan:
     def _tier(self, rank: int, tier: Tier) -> Iterator[Match]:
         if tier is Tier.CLOSE:
             given: set[int] = set()
-            for spelled in self._close_hits():
-                for match in spelled:
-                    if match.seq not in given:
+            for row in zip_longest(*self._close_hits()):
+                for match in row:
+                    if match is not None and match.seq not in given:
                         given.add(match.seq)
                         yield evolve(match, tier=tier, place=Place(rank, 0, None))
             return
@@ -292,8 +293,8 @@ class _SessionLexicon:
             if chars_min <= len(word) <= chars_max and is_fuzzy_word(word)
         ]
 
-    def documents(self, word: str) -> int:
-        return self._counts[word]
+    def documents(self, words: Sequence[str]) -> list[int]:
+        return [self._counts[word] for word in words]
 
 
 def _hit(match: Match, words: Words, phrases: Sequence[Phrase], tier: Tier | None) -> _Hit | None:

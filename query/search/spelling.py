@@ -32,8 +32,8 @@ class Lexicon(Protocol):
     def of_length(self, chars_min: int, chars_max: int) -> Iterable[str]:
         """Return the words of a length, both ends inclusive."""
 
-    def documents(self, word: str) -> int:
-        """Return how many documents have *word*, roughly where there are many."""
+    def documents(self, words: Sequence[str]) -> Sequence[int]:
+        """Return how many documents have each of *words*, roughly where there are many."""
 
 
 class Spelling:
@@ -55,10 +55,8 @@ class Spelling:
         if len(choices) <= SPELLED_WORDS_MAX:
             return _combinations(choices)
         # Few words of a long query are misspelled: those that stand nowhere.
-        mended = tuple(
-            choice[1][1] if len(choice) > 1 and not self._stands(choice[0][1]) else choice[0][1]
-            for choice in choices
-        )
+        pairs = zip(query.parts, choices, strict=True)
+        mended = tuple(self._mended(part, choice) for part, choice in pairs)
         return [] if mended == query.parts else [mended]
 
     def alternatives(self, query: Query) -> list[Phrase]:
@@ -66,7 +64,7 @@ class Spelling:
         return [
             Phrase((word,))
             for part in query.parts
-            if is_fuzzy(part) and not self._stands(part)
+            if is_fuzzy(part) and not self._stands(part.words[0])
             for _, word in self.candidates(part.words[0])
         ]
 
@@ -80,31 +78,45 @@ class Spelling:
             self._candidates[word] = self._find_candidates(word)
         return self._candidates[word]
 
+    def documents(self, parts: Sequence[Phrase]) -> list[int]:
+        """Return how many documents have each of *parts* at most: its rarest word."""
+        return [min(self._lexicon.documents(part.words)) for part in parts]
+
     def _find_candidates(self, word: str) -> list[tuple[int, str]]:
         chosen: list[tuple[int, str]] = []
         tried: set[str] = set()
-        for shape in shapes(word):
+        # A word that stands somewhere is hardly two edits away from what was meant.
+        stands = self._stands(word)
+        for shape in shapes(word)[: 1 if stands else None]:
             near = nearest(word, self._lexicon.alike(shape), shape.distance)
             near = [(apart, other) for apart, other in near if other not in tried]
             tried.update(other for _, other in near)
             chosen += self._likeliest(near)
             if len(chosen) >= CANDIDATES_MAX:
                 break
-        if not chosen:
+        if not chosen and not stands:
             widest = shapes(word)[-1]
             known = self._lexicon.of_length(widest.chars_min, widest.chars_max)
             chosen = self._likeliest(nearest(word, known, widest.distance))
         return chosen[:CANDIDATES_MAX]
 
     def _likeliest(self, near: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        nearer = near[:COUNTED_CANDIDATES]
+        counts = self._lexicon.documents([word for _, word in nearer])
         counted = sorted(
-            (apart, -self._lexicon.documents(word), word)
-            for apart, word in near[:COUNTED_CANDIDATES]
+            (apart, -count, word)
+            for (apart, word), count in zip(nearer, counts, strict=True)
+            if count
         )
-        return [(apart, word) for apart, count, word in counted if count]
+        return [(apart, word) for apart, _, word in counted]
 
-    def _stands(self, part: Phrase) -> bool:
-        return self._lexicon.documents(part.words[0]) > 0
+    def _mended(self, part: Phrase, choice: Sequence[tuple[int, Phrase]]) -> Phrase:
+        if len(choice) > 1 and not self._stands(part.words[0]):
+            return choice[1][1]
+        return part
+
+    def _stands(self, word: str) -> bool:
+        return self._lexicon.documents([word])[0] > 0
 
 
 def _combinations(choices: Sequence[Sequence[tuple[int, Phrase]]]) -> list[tuple[Phrase, ...]]:

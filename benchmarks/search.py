@@ -1,0 +1,249 @@
+"""
+Full-text search: what a query costs and what it finds.
+
+    python benchmarks/search.py --quick          30,000 documents, about a minute
+    python benchmarks/search.py                  300,000 documents
+
+Every figure is that of a whole call of ``SessionQuery``: the look for what changed, the
+ranking, the excerpts of 20 hits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from random import Random
+
+from common import print_machine, print_table, timed
+from search_corpus import Corpus, misspelled
+
+from eventlog import EventStore, Replace, open_store
+from eventlog.query import SessionQuery
+from eventlog.query.search.analyzer import analyze
+from eventlog.query.search.engines import store_index
+from eventlog.query.search.parsing import is_fuzzy_word
+from eventlog.vocabulary import DEFAULT_VOCABULARY
+
+QUERIES = 60
+
+
+def main() -> None:
+    """Run everything and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the documents")
+    parser.add_argument("--folder", type=Path, help="keep store and index here, and reuse them")
+    options = parser.parse_args()
+    print_machine()
+    corpus = Corpus.make(sessions=300 if options.quick else 3_000, documents=100)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        os.environ["EVENTLOG_CACHE"] = str(folder / "cache")
+        with open_store(f"lmdb:{folder / 'store'}") as store:
+            run(corpus, store)
+
+
+def run(corpus: Corpus, store: EventStore) -> None:
+    """Fill *store* where it is empty, index it, and measure."""
+    began = time.perf_counter()
+    text_bytes = 0
+    frequencies: Counter[str] = Counter()
+    for number, header in enumerate(corpus.headers()):
+        events = corpus.events(number)
+        if store.head(header.id) is None:
+            store.append(header, events)
+        for event in events:
+            text = DEFAULT_VOCABULARY.text(event)
+            text_bytes += len(text.encode())
+            frequencies.update(set(analyze(text)))
+    print(f"store filled in {time.perf_counter() - began:.0f} s", flush=True)
+    documents = corpus.sessions * corpus.documents
+    index = store_index(store, DEFAULT_VOCABULARY)
+    began = time.perf_counter()
+    index.update(store)
+    seconds = time.perf_counter() - began
+    status = index.status()
+    print_table(
+        f"Building: {documents:,} documents, {text_bytes / 1e6:.0f} MB of text, "
+        f"{len(frequencies):,} words",
+        ("what", "figure", "aim"),
+        [
+            ("documents/s", f"{documents / seconds:,.0f}", "10,000"),
+            ("index / text", f"{status.size_bytes / text_bytes:.2f}", "0.80"),
+        ],
+    )
+    index.close()
+    query = SessionQuery(store=store)
+    query.search_sessions("warm")
+    print_table(
+        "Queries, p50",
+        ("query", "ms", "slowest tenth / p50", "aim, ms"),
+        list(latencies(corpus, store, query, frequencies)),
+    )
+    print_table(
+        "What is found", ("queries", "found", "share", "aim"), list(quality(query, frequencies))
+    )
+    print_table(
+        "Changes, p50", ("change", "ms", "", "aim, ms"), list(changes(corpus, store, query))
+    )
+
+
+def latencies(
+    corpus: Corpus, store: EventStore, query: SessionQuery, frequencies: Counter[str]
+) -> Iterable[Sequence[object]]:
+    """Time one kind of query after the other."""
+    random = Random(1)
+    scale = sum(1 for _ in corpus.headers()) * corpus.documents / 300_000
+    rare = sample(frequencies, 10, 40, random)
+    # 26,000 of 300,000 documents are common; a tenth of that in a tenth of them.
+    middle = sample(frequencies, int(900 * scale), int(2_000 * scale), random)
+    common = [word for word, _ in frequencies.most_common(40)]
+    sessions = [header.id for header in corpus.headers()]
+    pairs, phrases, inside = [], [], []
+    for _ in range(QUERIES):
+        session_id = random.choice(sessions)
+        (event,) = store.snapshot(session_id).read(
+            seq := random.randrange(corpus.documents), seq + 1
+        )
+        text = DEFAULT_VOCABULARY.text(event)
+        words = text.split()
+        place = random.randrange(max(1, len(words) - 3))
+        phrases.append(" ".join(words[place : place + 3]))
+        inside.append((session_id, random.choice(words)))
+        pairs.append(f"{random.choice(middle)} {random.choice(rare)}")
+    chinese = [run for run in frequencies if len(run) == 2 and "\u4e00" <= run[0] <= "\u9fff"]
+    long = [word for word in sample(frequencies, 20, 2_000, random, 500) if is_fuzzy_word(word)]
+    typos = [misspelled(word, 1, random) for word in long if len(word) > 4][:QUERIES]
+
+    def sessions_of(words: Sequence[str]) -> Callable[[int], object]:
+        return lambda number: query.search_sessions(words[number % len(words)])
+
+    def events_of(number: int) -> object:
+        return query.search_events(*inside[number % len(inside)])
+
+    kinds: tuple[tuple[str, Callable[[int], object], str], ...] = (
+        ("rare word (10–40 documents)", sessions_of(rare), "2"),
+        ("middle word", sessions_of(middle), ""),
+        ("common word, newest matches", sessions_of(common), "8"),
+        ("two words", sessions_of(pairs), "4"),
+        ("phrase of three", sessions_of(phrases), "4"),
+        ("one Chinese character", sessions_of([run[0] for run in chinese[:QUERIES]]), ""),
+        ("two Chinese characters", sessions_of(chinese[:QUERIES]), ""),
+        ("typo of a middle word", sessions_of(typos), "10"),
+        ("one session", events_of, "1"),
+    )
+    for name, call, aim in kinds:
+        timing = timed(call, QUERIES)
+        yield name, f"{timing.median_us / 1000:.2f}", f"{timing.spread:.1f}", aim
+
+
+def quality(query: SessionQuery, frequencies: Counter[str]) -> Iterable[Sequence[object]]:
+    """Count how often the first ten answers have what was meant."""
+    random = Random(2)
+
+    def recall(name: str, pairs: Sequence[tuple[str, str]], aim: str) -> Sequence[object]:
+        found = sum(has(query, typed, meant) for typed, meant in pairs)
+        return name, f"{found} of {len(pairs)}", f"{found / max(len(pairs), 1):.3f}", aim
+
+    meant = [word for word in sample(frequencies, 5, 100_000, random, 400) if is_fuzzy_word(word)]
+    meant = [word for word in meant if 5 <= len(word) <= 14 and word.isascii()]
+    for edits, aim in ((1, "0.97"), (2, "0.88")):
+        pairs = []
+        for word in meant:
+            typed = misspelled(word, edits, random)
+            if typed != word and typed not in frequencies and len(pairs) < 200:
+                pairs.append((typed, word))
+        yield recall(f"words with {edits} random edits", pairs, aim)
+    real = []
+    for word in sample(frequencies, 20, 100_000, random, 4_000):
+        if is_fuzzy_word(word) and word.isascii():
+            for _ in range(20):
+                typed = misspelled(word, 1, random)
+                if 0 < frequencies[typed] < 6 and is_fuzzy_word(typed) and len(real) < 100:
+                    real.append((typed, word))
+                    break
+    yield recall("typos that are rarer words", real, "0.95")
+    vietnamese = [word for word in frequencies if word.isascii() and 3 <= frequencies[word] < 500]
+    accents = [(word.replace("a", "á").replace("e", "é"), word) for word in vietnamese[:200]]
+    yield recall("accents, composed or not", accents, "1.0")
+    runs = [run for run in frequencies if "\u4e00" <= run[0] <= "\u9fff"][:200]
+    yield recall("Chinese, 1–2 characters", [(run, run) for run in runs], "1.0")
+    numbers = [word for word in sample(frequencies, 1, 50, random, 3_000) if word.isdigit()]
+    absent = [n for n in (f"{word}7" for word in numbers) if n not in frequencies][:200]
+    wrong = sum(bool(query.search_sessions(number, limit=5).items) for number in absent)
+    yield "absent numbers that found something", f"{wrong} of {len(absent)}", "", "0"
+
+
+def changes(corpus: Corpus, store: EventStore, query: SessionQuery) -> Iterable[Sequence[object]]:
+    """Time how long a change takes to be seen."""
+    headers = list(corpus.headers())
+    lengths = {header.id: corpus.documents for header in headers}
+
+    def add_one(number: int) -> None:
+        header = headers[number % 50]
+        events = corpus.events(number, start=lengths[header.id], count=1)
+        store.append(header, events)
+        lengths[header.id] += 1
+
+    def seen(number: int) -> None:
+        query.search_sessions("zzqqxx9")
+
+    appended = timed(add_one, 100)
+    query.search_sessions("zzqqxx9")
+    unchanged = timed(seen, 100)
+    both = timed(lambda number: (add_one(number), seen(number)), 100)
+    yield "append one event (the store's own cost)", f"{appended.median_us / 1000:.2f}", "", ""
+    yield "search that finds nothing, nothing changed", f"{unchanged.median_us / 1000:.2f}", "", ""
+    added = both.median_us - appended.median_us
+    yield "append one event and search", f"{added / 1000:.2f}", "", "2"
+    shadowing = []
+    for number in range(10):
+        header = headers[100 + number]
+        events = corpus.events(5_000 + number, start=lengths[header.id], count=201)
+        store.append(header, events)
+        query.search_sessions("zzqqxx9")
+        nodes = store.snapshot(header.id).nodes()[:200]
+        length = lengths[header.id] + 201
+        assert store.head(header.id).length == length
+        (event,) = corpus.events(9_000 + number, start=length, count=1)
+        replaced = type(event)(
+            event.seq,
+            event.time,
+            event.type,
+            event.data,
+            surface_op=Replace(nodes[0], nodes[-1]),
+            source_event_seqs=nodes,
+        )
+        store.append(header, [replaced])
+        began = time.perf_counter()
+        query.search_sessions("zzqqxx9")
+        shadowing.append(time.perf_counter() - began)
+    shadowing.sort()
+    yield "shadow 200 events and search", f"{shadowing[5] * 1000:.2f}", "", "5"
+
+
+def has(query: SessionQuery, typed: str, meant: str) -> bool:
+    """Whether one of the first ten sessions for *typed* has *meant*."""
+    for hit in query.search_sessions(typed, limit=10).items:
+        best = hit.best_match
+        text = query.read_event(best.session_id, best.seq).target
+        words = analyze(DEFAULT_VOCABULARY.text(text))
+        if meant in words or (not meant.isascii() and any(meant in word for word in words)):
+            return True
+    return False
+
+
+def sample(
+    frequencies: Counter[str], least: int, most: int, random: Random, count: int = QUERIES
+) -> list[str]:
+    """Return random words that stand in *least* to *most* documents."""
+    fitting = sorted(word for word, n in frequencies.items() if least <= n <= most)
+    return random.sample(fitting, min(count, len(fitting)))
+
+
+if __name__ == "__main__":
+    main()
