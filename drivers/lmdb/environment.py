@@ -25,6 +25,7 @@ from eventlog.errors import (
 from .failures import translated
 from .gate import ReadGate
 from .handle import Databases, Handle, Settings, is_there, lay_out, open_handle
+from .layout import Damaged
 from .writer_lock import WriterLock
 
 __all__ = ["Environment", "Reading"]
@@ -140,6 +141,8 @@ class Environment:
                     self._reopen(2 * self._map_bytes)
                 except EventLogError:
                     raise
+                except Damaged as damage:
+                    raise translated(damage, self.path, writing=True) from damage
                 except (lmdb.Error, OSError) as error:
                     # After a failed write or sync, what is in memory is not to be trusted.
                     with self._gate.closed():
@@ -347,7 +350,7 @@ class Reading:
                 self._check_unseen(self._unseen)
         finally:
             self._leave()
-        if error is not None and isinstance(error, lmdb.Error):
+        if error is not None and isinstance(error, (lmdb.Error, Damaged)):
             raise translated(error, self._environment.path, writing=False) from error
 
     def _check_unseen(self, handle: Handle) -> None:

@@ -10,9 +10,18 @@ from typing import Final
 
 import lmdb
 
-from eventlog.errors import EventLogError, StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable
+from eventlog.errors import (
+    CorruptLog,
+    EventLogError,
+    StoreBusy,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 
-__all__ = ["is_refusal", "translated"]
+from .layout import Damaged
+
+__all__ = ["translated"]
 
 PROBE_BYTES: Final = 2**20
 
@@ -20,28 +29,17 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
-def code_of(error: BaseException) -> int | None:
-    """Return the system's or LMDB's number of an error, None where it has none."""
-    if isinstance(error, OSError):
-        return error.errno
-    code = getattr(error, "code", None)
-    return code if type(code) is int else None
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Tell whether the system refused access, as on a read-only medium."""
-    return isinstance(error, lmdb.ReadonlyError) or code_of(error) in _REFUSED
-
-
-def translated(error: lmdb.Error | OSError, path: str, *, writing: bool) -> EventLogError:
+def translated(error: lmdb.Error | OSError | Damaged, path: str, *, writing: bool) -> EventLogError:
     """Return the error that the library raises for *error*, met while *writing* or reading."""
-    code = code_of(error)
+    if isinstance(error, Damaged):
+        return CorruptLog(None, path, None, None, error.seq, "row", error.detail)
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", None)
     if isinstance(error, lmdb.MapFullError) or code in _FULL:
         return StoreFull(path)
     # LMDB takes a write that a full disk cut short for a broken one.
     if writing and code == errno.EIO and _has_no_room(path):
         return StoreFull(path)
-    if writing and is_refusal(error):
+    if writing and (code in _REFUSED or isinstance(error, lmdb.ReadonlyError)):
         return StoreReadOnly(path)
     if isinstance(error, lmdb.ReadersFullError):
         return StoreBusy(None, 0.0)

@@ -72,7 +72,10 @@ __all__ = [
     "decode_events",
     "encode_event",
     "newest_key",
+    "number_in",
     "place_in",
+    "text_in",
+    "tombstone_in",
 ]
 
 LAYOUT: Final = b"1"
@@ -194,9 +197,52 @@ def children_prefix(parent_id: str) -> bytes:
 
 
 def place_in(key: bytes) -> tuple[int, str]:
-    """Return the creation time and the id in a key of *newest*."""
-    inverted: int = U64.unpack_from(key)[0]
-    return TIME_MAX - inverted, key[U64.size :].decode()
+    """
+    Return the creation time and the id in a key of *newest*.
+
+    Raises:
+        Damaged: It is none.
+    """
+    return TIME_MAX - number_in(key[: U64.size]), text_in(key[U64.size :])
+
+
+def number_in(key: bytes) -> int:
+    """
+    Return the number that is a whole key.
+
+    Raises:
+        Damaged: It is none.
+    """
+    if len(key) != U64.size:
+        raise Damaged(None, f"a key has {len(key)} bytes instead of {U64.size}")
+    number: int = U64.unpack(key)[0]
+    return number
+
+
+def text_in(value: bytes) -> str:
+    """
+    Return a text.
+
+    Raises:
+        Damaged: It is none.
+    """
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Damaged(None, f"an id is no UTF-8: {error}") from error
+
+
+def tombstone_in(value: bytes) -> tuple[int, bool]:
+    """
+    Return the feed position and whether the session is deleted, and not forgotten.
+
+    Raises:
+        Damaged: It is no tombstone.
+    """
+    if len(value) != TOMBSTONE.size:
+        raise Damaged(None, f"a tombstone has {len(value)} bytes instead of {TOMBSTONE.size}")
+    position, deleted = TOMBSTONE.unpack(value)
+    return position, bool(deleted)
 
 
 def encode_event(event: Event) -> bytes:

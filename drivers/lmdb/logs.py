@@ -7,7 +7,7 @@ from __future__ import annotations
 import lmdb
 
 from eventlog.admission import Admission
-from eventlog.errors import CorruptLog
+from eventlog.errors import CorruptLog, SessionNotFound
 from eventlog.model import Event, SessionHeader
 from eventlog.snapshot import ScanMeter
 from eventlog.surface import apply
@@ -16,7 +16,6 @@ from eventlog.tables import FoldTables, MemoryTables
 from .handle import Databases
 from .layout import (
     EVENT_KEY,
-    TOMBSTONE,
     U64,
     Damaged,
     SessionRow,
@@ -24,10 +23,12 @@ from .layout import (
     decode_events,
     encode_event,
     newest_key,
+    number_in,
+    tombstone_in,
 )
 from .tables import RowWriter
 
-__all__ = ["Feed", "Log", "corrupt", "is_alive", "read_events", "session_row"]
+__all__ = ["Feed", "Log", "check_alive", "corrupt", "read_events", "session_row"]
 
 
 def corrupt(session_id: str, kind: str, damage: Damaged) -> CorruptLog:
@@ -53,20 +54,25 @@ def session_row(
     return row
 
 
-def is_alive(
+def check_alive(
     transaction: lmdb.Transaction[bytes], databases: Databases, session_id: str, ordinal: int
-) -> bool:
+) -> None:
     """
-    Tell whether a session is still there, and not another one under its id.
+    Refuse a session that was deleted, also where another one has its id now.
+
+    Cost: one row.
 
     Raises:
+        SessionNotFound: It was.
+
         Damaged: Its row cannot be read.
     """
     value = transaction.get(session_id.encode(), db=databases.sessions)
     if value is not None and SessionRow.has_ordinal(value, ordinal):
-        return True
+        return
     row = session_row(transaction, databases, session_id)
-    return row is not None and row.ordinal == ordinal
+    if row is None or row.ordinal != ordinal:
+        raise SessionNotFound(session_id)
 
 
 def read_events(
@@ -82,12 +88,12 @@ def read_events(
     Raises:
         Damaged: One of them is missing or cannot be read.
     """
-    cursor = transaction.cursor(databases.events)
-    # Only the first key is compared. Behind it come the session's other events, each of
-    # which knows its seq, and then another session's, which start at 0.
-    if not cursor.set_key(EVENT_KEY.pack(ordinal, start)):
-        raise Damaged(start, "the event is missing")
-    return decode_events(cursor.iternext(False, True), start, stop - start)
+    with transaction.cursor(databases.events) as cursor:
+        # Only the first key is compared. Behind it come the session's other events, each
+        # of which knows its seq, and then another session's, which start at 0.
+        if not cursor.set_key(EVENT_KEY.pack(ordinal, start)):
+            raise Damaged(start, "the event is missing")
+        return decode_events(cursor.iternext(False, True), start, stop - start)
 
 
 class Feed:
@@ -97,7 +103,7 @@ class Feed:
         self._transaction = transaction
         self._databases = databases
         with transaction.cursor(databases.feed) as cursor:
-            self._last: int = U64.unpack(cursor.key())[0] if cursor.last() else 0
+            self._last = number_in(cursor.key()) if cursor.last() else 0
 
     def next_position(self) -> int:
         """Return a position greater than every one before. The first is 1."""
@@ -130,13 +136,12 @@ class Log:
         self.deleted = False
         try:
             self._row = session_row(transaction, databases, session_id)
+            if self._row is None:
+                tombstone = transaction.get(session_id.encode(), db=databases.tombstones)
+                if tombstone is not None:
+                    self._forgotten_at, self.deleted = tombstone_in(tombstone)
         except Damaged as damage:
             raise corrupt(session_id, "header", damage) from damage
-        if self._row is None:
-            tombstone = transaction.get(session_id.encode(), db=databases.tombstones)
-            if tombstone is not None:
-                self._forgotten_at, deleted = TOMBSTONE.unpack(tombstone)
-                self.deleted = bool(deleted)
 
     @property
     def header(self) -> SessionHeader | None:

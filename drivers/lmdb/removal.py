@@ -13,7 +13,7 @@ from eventlog.errors import StoreBusy, StoreFull
 
 from .environment import Environment
 from .handle import Databases
-from .layout import TOMBSTONE, U64, Damaged, child_key, newest_key
+from .layout import TOMBSTONE, U64, Damaged, child_key, newest_key, tombstone_in
 from .logs import Feed, corrupt, session_row
 
 __all__ = ["remove"]
@@ -66,9 +66,9 @@ def _take_away(
         tombstone = transaction.get(key, db=databases.tombstones)
         if tombstone is None or not forget:
             return False
-        position, deleted = TOMBSTONE.unpack(tombstone)
+        position, deleted = tombstone_in(tombstone)
         transaction.put(key, TOMBSTONE.pack(position, 0), db=databases.tombstones)
-        return bool(deleted)
+        return deleted
     header = row.header
     feed = Feed(transaction, databases)
     position = feed.next_position()

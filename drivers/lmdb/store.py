@@ -28,8 +28,17 @@ from . import sharing
 from .appending import Appender
 from .environment import Reading
 from .handle import MAP_BYTES, Databases, Settings
-from .layout import U64, Damaged, SessionRow, children_prefix, newest_key, place_in
-from .logs import corrupt, is_alive, read_events, session_row
+from .layout import (
+    U64,
+    Damaged,
+    SessionRow,
+    children_prefix,
+    newest_key,
+    number_in,
+    place_in,
+    text_in,
+)
+from .logs import check_alive, corrupt, read_events, session_row
 from .removal import remove
 from .tables import RowTables
 
@@ -234,7 +243,7 @@ class LmdbStore(EventStore):
         faults: list[Fault] = []
         start = prefix
         if after is not None:
-            # No key of a session lies between this one and the next id.
+            # The least key behind it.
             start = prefix + newest_key(after.created_at, after.session_id) + b"\0"
         with reading.transaction.cursor(order) as cursor:
             if cursor.set_range(start):
@@ -246,9 +255,12 @@ class LmdbStore(EventStore):
                         return HeadPage(
                             tuple(found), HeadKey.from_header(found[-1].header), tuple(faults)
                         )
-                    _, session_id = place_in(key[len(prefix) :])
+                    session_id = None
                     try:
+                        _, session_id = place_in(key[len(prefix) :])
                         row = self._row(reading, session_id)
+                    except Damaged as damage:
+                        faults.append(Fault(None, None, "row", damage.detail))
                     except CorruptLog as error:
                         faults.append(Fault(session_id, None, error.kind, error.detail))
                     else:
@@ -266,11 +278,11 @@ class LmdbStore(EventStore):
             changed: list[str] = []
             if reading.databases is not None:
                 with reading.transaction.cursor(reading.databases.feed) as cursor:
-                    newest = U64.unpack(cursor.key())[0] if cursor.last() else 0
+                    newest = number_in(cursor.key()) if cursor.last() else 0
                     if last > newest:
                         raise _no_token()
                     if cursor.set_range(U64.pack(start)):
-                        changed = [value.decode() for value in cursor.iternext(False, True)]
+                        changed = [text_in(value) for value in cursor.iternext(False, True)]
                     last = newest
             self.meter.probes += len(changed)
             return ChangeSet(tuple(changed), f"{last}.{store}")
@@ -296,16 +308,12 @@ class LmdbSnapshot(Snapshot):
         store = self._store
         store._check_open()
         with store._environment.reading() as reading:
-            databases = reading.databases
-            if databases is None:
-                raise SessionNotFound(self._header.id)
+            databases = self._check_alive(reading)
             try:
                 events, size = read_events(
                     reading.transaction, databases, self._ordinal, start, stop
                 )
             except Damaged as damage:
-                # A deleted session's events are missing too.
-                self._check_alive(reading)
                 raise corrupt(self._header.id, "event", damage) from damage
         meter = store.meter
         meter.records += len(events)
@@ -316,22 +324,16 @@ class LmdbSnapshot(Snapshot):
         return _Tables(self)
 
     def _check_alive(self, reading: Reading) -> Databases:
-        """
-        Refuse to read what was deleted, also where another session has the id now.
-
-        Cost: one row.
-        """
-        session_id = self._header.id
-        databases = reading.databases
+        """Return the databases, unless the session was deleted since."""
+        session_id, databases = self._header.id, reading.databases
+        if databases is None:
+            raise SessionNotFound(session_id)
         self._store.meter.probes += 1
         try:
-            if databases is not None and is_alive(
-                reading.transaction, databases, session_id, self._ordinal
-            ):
-                return databases
+            check_alive(reading.transaction, databases, session_id, self._ordinal)
         except Damaged as damage:
             raise corrupt(session_id, "header", damage) from damage
-        raise SessionNotFound(session_id)
+        return databases
 
 
 class _Tables:
@@ -362,9 +364,10 @@ class _Tables:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._reading.__exit__(kind, error, traceback)
         if isinstance(error, Damaged):
+            self._reading.__exit__(None, None, None)
             raise corrupt(self._snapshot.header.id, "row", error) from error
+        self._reading.__exit__(kind, error, traceback)
 
 
 def _head_of(row: SessionRow) -> SessionHead:

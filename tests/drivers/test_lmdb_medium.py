@@ -1,52 +1,32 @@
-"""What is on the LMDB store's medium: nothing too early, foreign things, damage, rights."""
+"""What is on the LMDB store's medium: nothing too early, and nothing of others."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import lmdb
 import pytest
 
-from eventlog import Batch, EventClass, open_store
-from eventlog.drivers.lmdb import LmdbStore, removal
-from eventlog.drivers.lmdb.layout import EVENT_KEY
+from eventlog import Batch, open_store
+from eventlog.drivers.lmdb import LmdbStore
 from eventlog.errors import (
-    CorruptLog,
     EventLogError,
     InvalidArgument,
     SequenceConflict,
     SessionNotFound,
-    StoreReadOnly,
     StoreUnavailable,
     UnsupportedFormat,
 )
-from support import make_header, message, messages, replacement
-from support.processes import dropping_root, forked, output, script
-
-
-@contextmanager
-def raw(path: Path) -> Iterator[tuple[lmdb.Transaction[bytes], Callable[[str], lmdb._Database]]]:
-    """A write transaction past the store, and its databases by name."""
-    with (
-        lmdb.open(str(path), max_dbs=16, map_size=2**30) as env,
-        env.begin(write=True) as transaction,
-    ):
-        yield transaction, lambda name: env.open_db(name.encode(), txn=transaction)
+from support import make_header, message, messages
+from support.lmdb_files import make_store, raw
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A store with two sessions; the surface of the first has a replacement."""
-    path = tmp_path / "store"
-    with LmdbStore(path) as store:
-        store.append(make_header(), [*messages(10), replacement(10, 2, 4, [2, 3, 4])])
-        store.append(make_header("s2"), messages(3))
-    return path
+    return make_store(tmp_path / "store")
 
 
 def test_nothing_is_created_before_the_first_event(tmp_path: Path) -> None:
@@ -209,168 +189,6 @@ def test_empty_environment_is_an_empty_store(tmp_path: Path) -> None:
         assert 1 == store.snapshot("s1").length
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda value: b"",
-        lambda value: b"{}",
-        lambda value: value[:-1],
-        lambda value: value[:5],
-        lambda value: value + b"\0",
-        lambda value: value[:60] + b"\xff" + value[61:],
-        lambda value: b"\x06" + value[1:],
-        None,
-    ],
-    ids=["empty", "json", "shorter", "stub", "longer", "payload", "seq", "missing"],
-)
-def test_damaged_event_is_where_it_is(path: Path, damage: Callable[[bytes], bytes] | None) -> None:
-    """
-    A window that touches a damaged event is refused with its seq; others are served, and
-    so are surface, lists and other sessions.
-    """
-    with raw(path) as (transaction, database):
-        events = database("events")
-        cursor = transaction.cursor(events)
-        key = next(key for key in cursor.iternext(True, False) if EVENT_KEY.unpack(key)[1] == 5)
-        if damage is None:
-            transaction.delete(key, db=events)
-        else:
-            value = transaction.get(key, db=events)
-            assert value is not None
-            transaction.put(key, damage(value), db=events)
-
-    with LmdbStore(path) as store:
-        snapshot = store.snapshot("s1")
-        assert messages(5) == snapshot.read(0, 5)
-        assert messages(4, start=6) == snapshot.read(6, 10)
-        for start, stop in ((5, 6), (0, 11), (4, 7)):
-            with pytest.raises(CorruptLog) as caught:
-                snapshot.read(start, stop)
-            assert ("s1", 5) == (caught.value.session_id, caught.value.seq)
-        assert [0, 1, 10, 5, 6, 7, 8, 9] == snapshot.nodes()
-        assert 2 == len(store.heads().items)
-        assert messages(3) == store.snapshot("s2").read(0, 3)
-        with pytest.raises(CorruptLog):
-            store.append(make_header(), messages(10))
-        assert 12 == store.append(make_header(), [message(11)])
-
-
-def test_events_that_stop_too_early(path: Path) -> None:
-    """
-    Where a log's last events are gone, their window is refused, and is not filled up with
-    the next session's.
-    """
-    with raw(path) as (transaction, database):
-        events = database("events")
-        for key in list(transaction.cursor(events).iternext(True, False))[:11]:
-            if EVENT_KEY.unpack(key)[1] >= 8:
-                transaction.delete(key, db=events)
-
-    with LmdbStore(path) as store:
-        assert messages(8) == store.snapshot("s1").read(0, 8)
-        for start in (0, 7, 8, 9):
-            with pytest.raises(CorruptLog) as caught:
-                store.snapshot("s1").read(start, 11)
-            assert max(start, 8) == caught.value.seq
-
-
-def test_j4_damaged_session_is_a_fault_of_its_page(path: Path) -> None:
-    """
-    A session whose row is damaged is a fault of each listing and refused by name; the
-    others are listed and served.
-    """
-    with LmdbStore(path) as store:
-        store.append(make_header("child", parent_session="s1"), messages(1))
-    with raw(path) as (transaction, database):
-        sessions = database("sessions")
-        for name in (b"s1", b"child"):
-            row = transaction.get(name, db=sessions)
-            assert row is not None
-            transaction.put(name, row[:40] + b"!" + row[41:], db=sessions)
-
-    with LmdbStore(path) as store:
-        page = store.heads()
-        assert ["s2"] == [head.header.id for head in page.items]
-        assert ["child", "s1"] == [fault.session_id for fault in page.faults]
-        assert ["header"] * 2 == [fault.kind for fault in page.faults]
-        assert "child" == store.children("s1").faults[0].session_id
-        assert {"s1", "s2", "child"} == set(store.changes().session_ids)
-        for call in (
-            lambda: store.head("s1"),
-            lambda: store.snapshot("s1"),
-            lambda: store.append(make_header(), []),
-            lambda: store.append(make_header(), [message(11)]),
-            lambda: store.delete("s1"),
-        ):
-            with pytest.raises(CorruptLog) as caught:
-                call()
-            assert ("s1", "header") == (caught.value.session_id, caught.value.kind)
-        assert 4 == store.append(make_header("s2"), [message(3)])
-
-
-def test_damaged_row_of_the_surface(path: Path) -> None:
-    """
-    A row of the surface with the wrong shape is told as damage, by reads and by appends.
-    """
-    with raw(path) as (transaction, database):
-        rows = database("rows")
-        for key in list(transaction.cursor(rows).iternext(True, False)):
-            if key[8:9] in (b"n", b"r", b"s"):
-                transaction.put(key, b"short", db=rows)
-
-    with LmdbStore(path) as store:
-        snapshot = store.snapshot("s1")
-        for call in (
-            lambda: snapshot.nodes(),
-            lambda: snapshot.replaced_by(0, 11),
-            lambda: snapshot.replaced(10),
-            lambda: snapshot.classify(3),
-            lambda: store.append(make_header(), [replacement(11, 5, 6, [5, 6])]),
-        ):
-            with pytest.raises(CorruptLog) as caught:
-                call()
-            assert ("s1", "row") == (caught.value.session_id, caught.value.kind)
-        assert messages(10) == snapshot.read(0, 10)
-
-
-def test_deleted_rows_are_gone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    Deleting a session removes its events and rows, a bounded number a commit; nobody
-    else's.
-    """
-    monkeypatch.setattr(removal, "REMOVED_AT_ONCE", 4)
-    with LmdbStore(path) as store:
-        assert store.delete("s1")
-        assert messages(3) == store.snapshot("s2").read(0, 3)
-        assert [0, 1, 2] == store.snapshot("s2").nodes()
-
-    with raw(path) as (transaction, database):
-        assert 3 == transaction.stat(database("events"))["entries"]
-        assert 3 == transaction.stat(database("rows"))["entries"]
-        assert 0 == transaction.stat(database("remains"))["entries"]
-
-
-def test_interrupted_deletion_is_finished_by_the_next(path: Path) -> None:
-    """
-    What a crash left of a deleted session cannot be read, and goes with the next deletion.
-    """
-    with LmdbStore(path) as store:
-        with store._environment.writer(wait_s=1):
-            store._environment.transact(
-                lambda transaction, databases: removal._take_away(
-                    transaction, databases, "s1", forget=True
-                )
-            )
-        assert store.head("s1") is None
-        assert 2 == store.append(make_header(), messages(2))
-        assert messages(2) == store.snapshot("s1").read(0, 99)
-        assert store.delete("s2")
-
-    with raw(path) as (transaction, database):
-        assert 2 == transaction.stat(database("events"))["entries"]
-        assert 0 == transaction.stat(database("remains"))["entries"]
-
-
 def test_tokens_of_another_store_are_refused(path: Path, tmp_path: Path) -> None:
     """
     A token of another store, or of a later state than this one's, is none of this store.
@@ -395,144 +213,6 @@ def test_token_of_the_time_before_the_first_event(tmp_path: Path) -> None:
         store.append(make_header(), messages(1))
 
         assert ("s1",) == store.changes(token).session_ids
-
-
-# Rights. Root may do everything, so these run in a child that drops it.
-
-
-def test_j3_store_on_a_read_only_medium(path: Path) -> None:
-    """
-    Where nothing may be written, not even the lock file, everything reads, says that
-    writers do not see it, and refuses writes with the path.
-
-    Field report j3: a read-only or foreign store failed late, and unclearly.
-    """
-    writable = path.stat().st_mode
-
-    def read() -> None:
-        for read_only in (False, True):
-            with LmdbStore(path, read_only=read_only) as store:
-                assert not store.capabilities.multi_process_read
-                assert 11 == len(store.snapshot("s1").read(0, 99))
-                assert EventClass.SHADOWED is store.snapshot("s1").classify(3)
-                assert 2 == len(store.heads().items)
-                writes: list[Callable[[], object]] = [
-                    partial(store.append, make_header(), [message(11)]),
-                    partial(store.append, make_header("new"), [message(0)]),
-                    partial(store.delete, "s1"),
-                ]
-                for write in writes:
-                    with pytest.raises(StoreReadOnly) as caught:
-                        write()
-                    assert str(path) == caught.value.path
-                assert 11 == len(store.snapshot("s1").read(0, 99))
-
-    def contents() -> dict[str, bytes]:
-        return {file.name: file.read_bytes() for file in path.iterdir()}
-
-    before = contents()
-    for file in path.iterdir():
-        file.chmod(0o444)
-    open_up(path)
-    path.chmod(0o555)
-    try:
-        assert 0 == forked(dropping_root(read))
-    finally:
-        path.chmod(writable)
-    assert before == contents()
-
-
-def test_j3_copy_without_its_lock_file(path: Path) -> None:
-    """
-    A data file alone, as a backup leaves it, is read without making a lock file; the
-    first append makes one.
-    """
-    (path / "lock.mdb").unlink()
-    with LmdbStore(path, read_only=True) as reader:
-        assert 11 == len(reader.snapshot("s1").read(0, 99))
-        assert not reader.capabilities.multi_process_read
-        assert not (path / "lock.mdb").exists()
-
-        def append() -> None:
-            with LmdbStore(path) as store:
-                assert 12 == store.append(make_header(), [message(11)])
-
-        assert 0 == forked(append)
-        assert 12 == len(reader.snapshot("s1").read(0, 99))
-        handle = reader._environment._handle
-        assert handle is not None
-        assert handle.locked, "the reader uses the lock file as soon as there is one"
-
-
-def test_j3_folder_that_nobody_may_look_into(path: Path) -> None:
-    """
-    A store that may not be read is an error that names it, and never an empty store.
-    """
-
-    def look() -> None:
-        for read_only in (False, True):
-            with pytest.raises(StoreUnavailable) as caught:
-                LmdbStore(path, read_only=read_only)
-            assert str(path) == caught.value.path
-
-    open_up(path.parent)
-    path.chmod(0)
-    try:
-        assert 0 == forked(dropping_root(look))
-        path.chmod(0o755)
-        (path / "data.mdb").chmod(0)
-        assert 0 == forked(dropping_root(look))
-    finally:
-        path.chmod(0o700)
-
-
-def test_j3_folder_where_nothing_may_be_made(tmp_path: Path) -> None:
-    """
-    Where no store can be made, reading finds none, and an append is refused at once.
-    """
-    parent = tmp_path / "parent"
-    parent.mkdir(mode=0o555)
-    open_up(parent)
-
-    def use() -> None:
-        with LmdbStore(parent / "store") as store:
-            assert () == store.heads().items
-            with pytest.raises(StoreReadOnly):
-                store.append(make_header(), messages(1))
-
-    assert 0 == forked(dropping_root(use))
-    assert [] == list(parent.iterdir())
-
-
-def open_up(path: Path) -> None:
-    """Let everybody pass through the folders above *path*, which pytest makes private."""
-    for parent in path.parents:
-        if parent.stat().st_uid == os.getuid() and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o755)
-
-
-def test_unlocked_read_that_was_overtaken_is_refused(path: Path) -> None:
-    """
-    A read that no writer knows of, and that lasts over two commits, is refused: what it
-    saw may have been written over.
-    """
-    append = """
-        import sys
-        from support import log_only, make_header
-        from eventlog.drivers.lmdb import LmdbStore
-
-        with LmdbStore(sys.argv[1]) as store:
-            for seq in map(int, sys.argv[2:]):
-                store.append(make_header("other"), [log_only(seq)])
-    """
-    (path / "lock.mdb").unlink()
-    with LmdbStore(path, read_only=True) as reader, reader._environment.reading():
-        output(script(append, path, 0))
-    (path / "lock.mdb").unlink()
-    with LmdbStore(path, read_only=True) as reader:
-        with pytest.raises(StoreUnavailable), reader._environment.reading():
-            output(script(append, path, 1, 2))
-        assert 3 == reader.snapshot("other").length
 
 
 def test_errors_of_the_store_are_all_of_one_tree(path: Path) -> None:
