@@ -4,7 +4,7 @@ One session under its writer's lock: what appending reads of it, and writes to i
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 
 from attrs import evolve
 
@@ -34,20 +34,36 @@ class LockedLog:
 
         session_id: Whose log it is.
 
-        file: The log, open and locked; None where there is none.
-
     Raises:
         CorruptLog: Its header is damaged.
+
+        StoreBusy: Another process holds it for too long.
+
+        StoreReadOnly: The system refuses writing to it.
     """
 
-    def __init__(self, logs: Logs, session_id: str, file: LogFile | None) -> None:
+    def __init__(self, logs: Logs, session_id: str) -> None:
         self._logs = logs
         self._session_id = session_id
         self._stem = stem_of(session_id)
-        self._folding = ExitStack()
-        self.deleted = logs.is_deleted(self._stem)
-        self._file = None if self.deleted else file
-        self._layout = None if self._file is None else logs.survey(self._file)
+        self._folding: AbstractContextManager[MemoryTables] | None = None
+        self._layout: Layout | None = None
+        self._file = logs.locked(session_id)
+        try:
+            self.deleted = logs.is_deleted(self._stem)
+            if self._file is not None and not self.deleted:
+                self._layout = logs.survey(self._file)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> LockedLog:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._end_folding()
+        if self._file is not None:
+            self._file.close()
 
     @property
     def header(self) -> SessionHeader | None:
@@ -61,20 +77,23 @@ class LockedLog:
     def tables(self) -> FoldTables:
         if self._file is None or self._layout is None:
             return MemoryTables()
-        folded = self._logs.folded(self._file, self._layout, self._layout.length)
-        return self._folding.enter_context(folded)
+        self._end_folding()
+        self._folding = self._logs.folded(self._file, self._layout, self._layout.length)
+        return self._folding.__enter__()
+
+    def _end_folding(self) -> None:
+        """Let other threads use the surface."""
+        folding, self._folding = self._folding, None
+        if folding is not None:
+            folding.__exit__(None, None, None)
 
     def read(self, start: int, stop: int) -> list[Event]:
         if self._file is None or self._layout is None:
             return []
         return read_window(self._file, self._layout, start, stop)
 
-    def close(self) -> None:
-        """Let other threads use the surface."""
-        self._folding.close()
-
     def write(self, admission: Admission) -> None:
-        self.close()  # they need not wait for the disk
+        self._end_folding()  # they need not wait for the disk
         lines = [encode_line(event) for event in admission.events]
         if max(map(len, lines)) > LINE_BYTES_MAX:
             raise ValueRejected("events", f"one takes more than {LINE_BYTES_MAX} bytes as a line")

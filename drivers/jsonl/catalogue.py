@@ -15,8 +15,9 @@ from eventlog.model import Fault, HeadKey, SessionHeader
 from eventlog.snapshot import ScanMeter
 
 from .layout import HeaderFacts, read_header
-from .medium import LogFile, refusal
+from .medium import LogFile
 from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of
+from .refusals import refusal
 
 __all__ = ["Catalogue", "Listing", "fault_of", "list_folder"]
 

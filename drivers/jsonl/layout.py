@@ -160,7 +160,8 @@ def survey(
         facts: The header as read before; checked likewise.
 
     Cost: a probe, of the last line, and the header, which the caller counts; nothing
-    where *known* is settled and the status is the same. A torn tail is searched backwards.
+    where the status is that of *known*, and either that is settled or *file* is locked, so
+    that nobody writes. A torn tail is searched backwards.
 
     Raises:
         CorruptLog: The header is damaged, or the file ends in very many damaged lines.
@@ -170,7 +171,7 @@ def survey(
     if facts is not None and (facts.device, facts.inode) != (status.st_dev, status.st_ino):
         known = facts = None
     stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    if known is not None and known.settled and known.status == stamp:
+    if known is not None and known.status == stamp and (known.settled or file.is_locked):
         return known
     if facts is not None and hash(file.pread(facts.stop, 0)) != facts.digest:
         known = facts = None

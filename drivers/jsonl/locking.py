@@ -14,22 +14,20 @@ import fcntl
 import os
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakValueDictionary
 
 from eventlog.errors import StoreBusy
 
-from .medium import refusal
+from .refusals import refusal
 
-__all__ = ["locked_file", "locked_path"]
+__all__ = ["FileLock", "PathLock"]
 
 PAUSE_FIRST_S = 0.0005
 PAUSE_MAX_S = 0.02
 
 
-class _PathLock:
+class _ThreadLock:
     """A lock that can be referred to weakly."""
 
     __slots__ = ("__weakref__", "lock")
@@ -38,7 +36,7 @@ class _PathLock:
         self.lock = Lock()
 
 
-_paths: WeakValueDictionary[str, _PathLock] = WeakValueDictionary()
+_paths: WeakValueDictionary[str, _ThreadLock] = WeakValueDictionary()
 _paths_lock = Lock()
 # Descriptors that hold a lock now.
 _held: set[int] = set()
@@ -57,47 +55,68 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-@contextmanager
-def locked_path(path: str, wait_s: float) -> Iterator[None]:
+class PathLock:
     """
-    Keep the other threads of this process from writing the log at *path*.
+    Keeps the other threads of this process from writing the log at *path*.
 
     Raises:
         StoreBusy: One of them writes for longer than *wait_s*.
     """
-    with _paths_lock:
-        held = _paths.get(path)
-        if held is None:
-            held = _paths[path] = _PathLock()
-    if not held.lock.acquire(timeout=wait_s):
-        raise StoreBusy(f"pid {os.getpid()}", wait_s)
-    try:
-        yield
-    finally:
-        held.lock.release()
+
+    __slots__ = ("_held",)
+
+    def __init__(self, path: str, wait_s: float) -> None:
+        with _paths_lock:
+            held = _paths.get(path)
+            if held is None:
+                held = _paths[path] = _ThreadLock()
+        if not held.lock.acquire(timeout=wait_s):
+            raise StoreBusy(f"pid {os.getpid()}", wait_s)
+        self._held = held
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *unused: object) -> None:
+        self._held.lock.release()
 
 
-@contextmanager
-def locked_file(fd: int, path: str, wait_s: float) -> Iterator[None]:
+class FileLock:
     """
-    Hold the lock of the open file *fd*, and close *fd* at the end.
+    Holds the lock of the open file *fd*, and closes *fd* when it is released.
 
     Raises:
-        StoreBusy: Another process holds it for longer than *wait_s*.
+        StoreBusy: Another process holds it for longer than *wait_s*; *fd* is closed.
 
-        StoreUnavailable: The file system has no locks.
+        StoreUnavailable: The file system has no locks; *fd* is closed.
     """
-    _held.add(fd)
-    try:
-        _lock(fd, path, wait_s)
-        yield
-    finally:
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int, path: str, wait_s: float) -> None:
+        self._fd = fd
+        _held.add(fd)
+        try:
+            _lock(fd, path, wait_s)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let others write."""
         # In a forked child it was closed already, and the number may be another file's.
-        if fd in _held:
-            _held.discard(fd)
+        if self._fd in _held:
+            _held.discard(self._fd)
+            # Unlocked explicitly: a process that was forked in between may share the file.
             with contextlib.suppress(OSError):
-                fcntl.flock(fd, fcntl.LOCK_UN)
-            os.close(fd)
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+            os.close(self._fd)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *unused: object) -> None:
+        self.release()
 
 
 def _lock(fd: int, path: str, wait_s: float) -> None:

@@ -19,7 +19,6 @@ from eventlog.tables import MemoryTables
 
 from .catalogue import Catalogue
 from .layout import Layout, survey
-from .locking import locked_file
 from .medium import LogFile
 from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, stem_of
 from .reading import Scan, read_window
@@ -123,7 +122,8 @@ class Logs:
         """
         with self.lock:
             known = self._layouts.get(file.stem)
-            layout = survey(file, known=known, facts=self.catalogue.facts(file.stem))
+            facts = None if known is not None else self.catalogue.facts(file.stem)
+            layout = survey(file, known=known, facts=facts)
             if layout is not known:
                 self.remember(file.stem, layout)
         return layout
@@ -180,9 +180,9 @@ class Logs:
         """Remember that all lines before *offset* were scanned, where *seq* has to stand."""
         self._scanned[layout.identity] = seq, offset
 
-    def locked(self, session_id: str, held: ExitStack) -> LogFile | None:
+    def locked(self, session_id: str) -> LogFile | None:
         """
-        Open a log for writing and lock it, until *held* ends; None where there is none.
+        Open a log for writing and lock it until it is closed; None where there is none.
 
         Raises:
             StoreBusy: Another process holds it for too long.
@@ -199,12 +199,11 @@ class Logs:
                 if isinstance(error, EventLogError):
                     raise
                 raise StoreReadOnly(path) from error
-            with ExitStack() as attempt:
-                attempt.enter_context(locked_file(file.fd, path, self.lock_wait_s))
-                if is_at(file.fd, path):
-                    held.push(attempt.pop_all())
-                    return file
+            file.lock(self.lock_wait_s)
+            if is_at(file.fd, path):
+                return file
             # It was deleted, or replaced, while this one waited.
+            file.close()
 
     def __repr__(self) -> str:
         return f"<Logs of {self.root}, {len(self._layouts)} seen>"

@@ -1,6 +1,6 @@
 """
 The file system as the logs need it: files opened without following links, read by
-position, and made durable; and what its refusals mean.
+position, locked, and made durable.
 """
 
 from __future__ import annotations
@@ -12,36 +12,21 @@ import sys
 from types import TracebackType
 from typing import Final, Self
 
-from eventlog.errors import (
-    CorruptLog,
-    EventLogError,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnavailable,
-)
+from eventlog.errors import CorruptLog
 from eventlog.snapshot import ScanMeter
 
-__all__ = ["LINE_BYTES_MAX", "LogFile", "make_folder", "refusal", "sync_file", "sync_folder"]
+from .locking import FileLock
+from .names import LOG_SUFFIX
+from .refusals import refusal
+
+__all__ = ["LINE_BYTES_MAX", "LogFile", "make_folder", "sync_file", "sync_folder"]
 
 # A line longer than this is no record: room for the largest payload with half of its
 # characters escaped, and for the envelope around it.
 LINE_BYTES_MAX: Final = 160 << 20
 
-# EFBIG is the limit of the process or of the file system on one file.
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-
 # A pipe in the folder must not block the one who opens it.
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-
-
-def refusal(error: OSError, path: str, *, writing: bool = False) -> EventLogError:
-    """Return what *error*, raised for *path*, means in the library's terms."""
-    if error.errno in _FULL:
-        return StoreFull(path)
-    if writing and error.errno in _DENIED:
-        return StoreReadOnly(path)
-    return StoreUnavailable(path, error.strerror or str(error))
 
 
 class LogFile:
@@ -68,12 +53,13 @@ class LogFile:
         StoreUnavailable: The medium fails.
     """
 
-    __slots__ = ("fd", "meter", "path", "session_id")
+    __slots__ = ("_lock", "fd", "meter", "path", "session_id", "stem")
 
     def __init__(
         self, path: str, session_id: str | None, meter: ScanMeter, *, writing: bool = False
     ) -> None:
         self.path = path
+        self.stem = path[path.rindex("/") + 1 : -len(LOG_SUFFIX)]
         self.session_id = session_id
         self.meter = meter
         flags = os.O_RDWR | os.O_APPEND if writing else os.O_RDONLY
@@ -96,11 +82,23 @@ class LogFile:
             os.close(self.fd)
             kind = "directory" if stat.S_ISDIR(mode) else "special"
             raise self.corrupt(kind, detail="is no regular file")
+        self._lock: FileLock | None = None
+
+    def lock(self, wait_s: float) -> None:
+        """
+        Keep every other writer out until the file is closed.
+
+        Raises:
+            StoreBusy: One holds it for longer than *wait_s*. The file is closed then.
+
+            StoreUnavailable: The file system has no locks.
+        """
+        self._lock = FileLock(self.fd, self.path, wait_s)
 
     @property
-    def stem(self) -> str:
-        """The name without its suffix."""
-        return os.path.splitext(os.path.basename(self.path))[0]
+    def is_locked(self) -> bool:
+        """Whether this one keeps every other writer out."""
+        return self._lock is not None
 
     def status(self) -> os.stat_result:
         """Return the file's status now."""
@@ -147,7 +145,11 @@ class LogFile:
         return number
 
     def close(self) -> None:
-        os.close(self.fd)
+        """Give back the file, and its lock."""
+        if self._lock is None:
+            os.close(self.fd)
+        else:
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self

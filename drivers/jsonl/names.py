@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 from eventlog.errors import ValueRejected
@@ -55,6 +56,7 @@ _DEVICES: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=4096)
 def stem_of(session_id: str) -> str:
     """Return the stem of *session_id*'s file names: ASCII, 1–128 characters. Cost: O(length)."""
     raw = session_id.encode()

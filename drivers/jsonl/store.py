@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from eventlog.admission import WritableLog
 from eventlog.errors import EventLogError, InvalidArgument, SessionNotFound, StoreUnavailable
@@ -26,11 +26,12 @@ from .appending import LockedLog
 from .catalogue import fault_of, list_folder
 from .feed import changes_since
 from .layout import Layout
-from .locking import locked_path
+from .locking import PathLock
 from .logs import Logs
-from .medium import LogFile, refusal, sync_folder
+from .medium import LogFile, sync_folder
 from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of, stem_of, unfinished_name
 from .reading import read_window
+from .refusals import refusal
 from .writing import LogAppeared, read_tombstone, write_tombstone
 
 __all__ = ["JsonlSnapshot", "JsonlStore", "open_url"]
@@ -206,22 +207,18 @@ class JsonlStore(EventStore):
 
     @contextmanager
     def _writing(self, session_id: str) -> Iterator[WritableLog]:
-        with ExitStack() as held:
-            file = self._locked(session_id, held)
-            log = LockedLog(self._logs, session_id, file)
-            held.callback(log.close)
+        with self._held(session_id), LockedLog(self._logs, session_id) as log:
             yield log
 
-    def _locked(self, session_id: str, held: ExitStack) -> LogFile | None:
+    def _held(self, session_id: str) -> PathLock:
+        """Hold a log against the other threads of this process."""
         path = self._logs.path(stem_of(session_id), LOG_SUFFIX)
-        held.enter_context(locked_path(path, self._logs.lock_wait_s))
-        return self._logs.locked(session_id, held)
+        return PathLock(path, self._logs.lock_wait_s)
 
     def _delete(self, session_id: str, forget: bool) -> bool:
         logs, stem = self._logs, stem_of(session_id)
         tombstone = logs.path(stem, TOMBSTONE_SUFFIX)
-        with ExitStack() as held:
-            file = self._locked(session_id, held)
+        with self._held(session_id), logs.locked(session_id) or nullcontext() as file:
             was_deleted = logs.is_deleted(stem)
             if file is not None:
                 # First the tombstone: whatever fails from here on, the session is gone.

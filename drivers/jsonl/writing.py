@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -29,8 +29,9 @@ from eventlog.errors import EventLogError, StoreUnavailable
 
 from .envelope import is_padding
 from .layout import Layout
-from .locking import locked_file
-from .medium import LogFile, make_folder, refusal, sync_file, sync_folder
+from .locking import FileLock
+from .medium import LogFile, make_folder, sync_file, sync_folder
+from .refusals import refusal
 
 __all__ = [
     "LogAppeared",
@@ -58,7 +59,7 @@ class LogAppeared(Exception):
     """Another process created the log in the meantime: the append must be judged anew."""
 
 
-def append_lines(file: LogFile, layout: Layout, lines: Iterable[bytes], torn_path: str) -> int:
+def append_lines(file: LogFile, layout: Layout, lines: Sequence[bytes], torn_path: str) -> int:
     """
     Write *lines* behind the last whole line of *file*, durably; the caller holds the lock.
 
@@ -83,25 +84,23 @@ def append_lines(file: LogFile, layout: Layout, lines: Iterable[bytes], torn_pat
         raise
 
 
-def _write(fd: int, lines: Iterable[bytes]) -> int:
-    written = 0
-    pending: list[bytes] = []
-    held = 0
-    for line in lines:
-        if pending and held + len(line) > WRITE_BYTES_MAX:
-            written += _write_all(fd, b"".join(pending))
-            pending, held = [], 0
-        pending.append(line)
-        held += len(line)
-    return written + _write_all(fd, b"".join(pending))
+def _write(fd: int, lines: Sequence[bytes]) -> int:
+    """Write whole lines, in one call unless they are very many. Returns their bytes."""
+    size = sum(map(len, lines))
+    if size <= WRITE_BYTES_MAX or len(lines) == 1:
+        _write_all(fd, b"".join(lines))
+    else:
+        half = len(lines) // 2
+        _write(fd, lines[:half])
+        _write(fd, lines[half:])
+    return size
 
 
-def _write_all(fd: int, data: bytes) -> int:
+def _write_all(fd: int, data: bytes) -> None:
     written = os.write(fd, data)
     while written < len(data):
         # The next one says why this one was short.
         written += os.write(fd, memoryview(data)[written:])
-    return written
 
 
 def _cut_back(file: LogFile, end: int, error: BaseException) -> None:
@@ -152,7 +151,7 @@ def _cut_torn_tail(file: LogFile, layout: Layout, torn_path: str) -> None:
 def create_log(
     path: str,
     new_path: str,
-    lines: Iterable[bytes],
+    lines: Sequence[bytes],
     wait_s: float,
     is_deleted: Callable[[], bool],
 ) -> None:
@@ -213,7 +212,7 @@ def _claimed(new_path: str, wait_s: float) -> Iterator[int]:
                 fd, is_own = os.open(new_path, _NEW_FLAGS), False
             except FileNotFoundError:
                 continue
-        with locked_file(fd, new_path, wait_s):
+        with FileLock(fd, new_path, wait_s):
             is_there = is_at(fd, new_path)
             if is_own and is_there:
                 yield fd
@@ -242,7 +241,7 @@ def _publish(new_path: str, path: str, folder: str) -> None:
             raise
     # Renaming would replace a log that appeared, so here creators take turns.
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    with locked_file(fd, folder, FOLDER_WAIT_S):
+    with FileLock(fd, folder, FOLDER_WAIT_S):
         if os.path.lexists(path):
             raise LogAppeared
         os.rename(new_path, path)
