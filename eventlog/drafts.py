@@ -156,7 +156,11 @@ class SessionDraft:
         shadowed = set(removed)
         cited = (*removed, *(number for number in cites if number not in shadowed))
         entry = Entry(self.header.id, type, time, data, (first, last), cited)
+        start = self.nodes.index(first)
         self.nodes.replace(first, last, self.count)
+        if self._cut is not None and self._cut > start:
+            # What is cut off begins so much earlier now; behind the newcomer at least.
+            self._cut = max(self._cut - len(removed) + 1, start + 1)
         return self._add(entry)
 
     def rewrite_result(

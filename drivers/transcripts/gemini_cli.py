@@ -36,9 +36,10 @@ from eventlog.sources import (
 )
 from eventlog.values import JSONValue, check_session_id
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .conversation import HUMAN, Conversation, Object, arguments_text, plugin
 from .documents import read_document, record_of
 from .finding import find_files
+from .gemini_parts import is_plain_response, parts_of, response_text
 from .records import Record, digest_of, read_records
 from .times import iso_ms
 
@@ -202,7 +203,7 @@ class _Session:
         for position, message in enumerate(messages):
             shown = message if type(message) is dict else {"content": message}
             part = origin if position == 0 else record.origin(TOOL, f"{line}#{position}")
-            content = _content(shown.get("content"))
+            content = parts_of(shown.get("content"))
             message_id = shown.get("id")
             key = message_id if type(message_id) is str and message_id else part["key"]
             if position == 0:
@@ -247,7 +248,7 @@ class _Session:
         origin = record.origin(TOOL, key, fields)
         if kind == "user":
             time = self._talk.at(iso_ms(value.get("timestamp")), origin)
-            content = _content(value.get("content"))
+            content = parts_of(value.get("content"))
             number = self._talk.user(time, key, content, HUMAN, origin, is_prompt=True)
         elif kind == "gemini":
             time = self._talk.at(iso_ms(value.get("timestamp")), origin)
@@ -280,7 +281,7 @@ class _Session:
             number = (
                 self._add_answer(value, key, time, origin)
                 if value.get("type") == "gemini"
-                else self._talk.user(time, key, _content(value.get("content")), HUMAN, origin)
+                else self._talk.user(time, key, parts_of(value.get("content")), HUMAN, origin)
             )
         elif value.get("type") == "gemini":
             number = self._talk.revise_answer(
@@ -295,7 +296,7 @@ class _Session:
             )
         else:
             number = self._talk.revise_user(
-                known, time, key, _content(value.get("content")), HUMAN, origin
+                known, time, key, parts_of(value.get("content")), HUMAN, origin
             )
         self._messages[key] = number
         self._add_calls(record, value, key, time)
@@ -365,28 +366,6 @@ class _Session:
             self._talk.title(self._talk.time, title, source, origin)
 
 
-def _content(content: JSONValue) -> list[JSONValue]:
-    """Return a message's content as blocks."""
-    if type(content) is str:
-        return [text_block(content)] if content else []
-    if type(content) is dict:
-        content = [content]
-    if type(content) is not list:
-        return [] if content is None else [text_block(arguments_text(content))]
-    return [_part(part) for part in content]
-
-
-def _part(part: JSONValue) -> JSONValue:
-    if type(part) is str:
-        return text_block(part)
-    if type(part) is not dict:
-        return text_block(arguments_text(part))
-    if type(part.get("text")) is str and "type" not in part:
-        kind = "reasoning" if part.get("thought") is True else "text"
-        return {"type": kind, **part}
-    return part
-
-
 def _answer_blocks(value: Object) -> list[JSONValue]:
     blocks: list[JSONValue] = []
     thoughts = value.get("thoughts")
@@ -398,7 +377,7 @@ def _answer_blocks(value: Object) -> list[JSONValue]:
             if "timestamp" in thought:
                 block["timestamp"] = thought["timestamp"]
             blocks.append(block)
-    blocks += _content(value.get("content"))
+    blocks += parts_of(value.get("content"))
     calls = value.get("toolCalls")
     key = value.get("id")
     for position, call in enumerate(calls if type(calls) is list else []):
@@ -415,19 +394,7 @@ def _answer_blocks(value: Object) -> list[JSONValue]:
 
 
 def _is_plain(result: JSONValue) -> bool:
-    """Tell whether a result says nothing beyond its output, its call and its tool."""
-    if type(result) is not list or len(result) != 1 or type(result[0]) is not dict:
-        return False
-    response = result[0].get("functionResponse")
-    if list(result[0]) != ["functionResponse"] or type(response) is not dict:
-        return False
-    said = response.get("response")
-    return (
-        response.keys() <= {"id", "name", "response"}
-        and type(said) is dict
-        and list(said) == ["output"]
-        and type(said["output"]) is str
-    )
+    return type(result) is list and len(result) == 1 and is_plain_response(result[0])
 
 
 def _result_content(result: JSONValue) -> list[JSONValue]:
@@ -437,10 +404,9 @@ def _result_content(result: JSONValue) -> list[JSONValue]:
         response = part.get("functionResponse") if type(part) is dict else None
         said = response.get("response") if type(response) is dict else None
         if type(said) is dict:
-            output = said.get("output", said.get("error"))
-            blocks.append(text_block(output if type(output) is str else arguments_text(said)))
-        elif part is not None:
-            blocks.append(_part(part))
+            blocks.append(response_text(said))
+        else:
+            blocks += parts_of(part)
     return blocks
 
 
