@@ -8,6 +8,7 @@ sessions as one corpus.
 """
 
 from eventlog.errors import EventLogError
+from eventlog.findings import Finding, Gap
 from eventlog.live import LiveSessions, Session
 from eventlog.model import (
     APPEND,
@@ -42,6 +43,8 @@ __all__ = [
     "EventStore",
     "EventType",
     "Fault",
+    "Finding",
+    "Gap",
     "HeadKey",
     "HeadPage",
     "Inspection",

@@ -4,12 +4,13 @@ Opening a store by its URL, and the wrapper that refuses writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Literal, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 from eventlog.errors import InvalidArgument, StoreReadOnly
+from eventlog.findings import Finding, Gap
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead
 from eventlog.snapshot import ForwardedSnapshot, LogSnapshot
 from eventlog.store import ChangeSet, EventStore
@@ -89,6 +90,15 @@ class ReadOnlyStore(EventStore):
 
     def _read_events(self, head: SessionHead, start: int, stop: int) -> list[Event]:
         return self._inner.snapshot(head.header.id, at=head.length).read(start, stop)
+
+    def _verify(self) -> Iterator[Finding]:
+        return self._inner.verify()
+
+    def _repair(self, dry_run: bool) -> list[Finding]:
+        return self._inner.repair(dry_run=True)  # the base class refused all else
+
+    def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        return self._inner.salvage(session_id)
 
     # Never reached: the base class refuses before.
 

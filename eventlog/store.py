@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Self
 
 import orjson
-from attrs import frozen
 
 from eventlog.admission import WritableLog, admit, checked_batch
+from eventlog.capabilities import Capabilities, ChangeSet
 from eventlog.errors import (
     EventLogError,
     InvalidArgument,
@@ -26,56 +26,16 @@ from eventlog.errors import (
     StoreClosed,
     StoreReadOnly,
 )
+from eventlog.findings import Finding, Gap
 from eventlog.fold_cache import FoldCache
 from eventlog.log import pinned_length
 from eventlog.model import Batch, Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter, Snapshot
 from eventlog.tables import ViewTables
 from eventlog.values import check_index, check_session_id
+from eventlog.verifying import salvaged, verified
 
 __all__ = ["Capabilities", "ChangeSet", "EventStore"]
-
-
-@frozen
-class Capabilities:
-    """
-    What a store can do beyond the contract.
-
-    Attributes:
-        durable: What :meth:`EventStore.append` returned for survives a power cut.
-
-        atomic_batches: After a crash an unacknowledged batch is there whole or not at
-            all; otherwise a prefix of its events may be, and a retry completes it.
-
-        multi_process_read: Other processes may read while one writes.
-
-        multi_process_write: Several processes may write, one at a time for each session.
-
-        bounded_surface: Surface reads cost what they return, in a fresh process too;
-            otherwise each process folds a log once before its first.
-    """
-
-    durable: bool
-    atomic_batches: bool
-    multi_process_read: bool
-    multi_process_write: bool
-    bounded_surface: bool
-
-
-@frozen
-class ChangeSet:
-    """
-    Sessions that may have changed.
-
-    Attributes:
-        session_ids: Their ids, deleted ones included, each once. It may name more than
-            needed, never less.
-
-        token: What to give to the next call. Opaque; valid in other processes.
-    """
-
-    session_ids: tuple[str, ...]
-    token: str
 
 
 class EventStore(ABC):
@@ -168,6 +128,21 @@ class EventStore(ABC):
     def _snapshot(self, head: SessionHead, length: int) -> LogSnapshot:
         """Build the snapshot of a log, here one that is folded in memory."""
         return StoredSnapshot(self, head, length)
+
+    def _verify(self) -> Iterator[Finding]:
+        """Implement :meth:`verify`, here by reading and folding every log."""
+        return verified(self)
+
+    def _repair(self, dry_run: bool) -> list[Finding]:
+        """Implement :meth:`repair`, here for a medium on which nothing can be mended."""
+        return list(self._verify())
+
+    def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        """Implement :meth:`salvage`, here by halving each window that cannot be read."""
+        head = self._head(session_id)
+        if head is None:
+            raise SessionNotFound(session_id)
+        return salvaged(self.snapshot(session_id))
 
     def _identity(self, head: SessionHead) -> Hashable:
         """What tells *head*'s log from a later one with the same id and header."""
@@ -343,6 +318,70 @@ class EventStore(ABC):
         self._check_writable()
         check_session_id(session_id, path="session_id")
         return self._delete(session_id, forget)
+
+    def verify(self) -> Iterator[Finding]:
+        """
+        Name every problem of the store, while it is in use or not; nothing is changed.
+
+        A log that another process is writing is judged as far as it is written.
+
+        Returns:
+            The problems, store-wide ones first, then session by session. Null case: a
+            store without any, or with nothing in it, gives none.
+
+        Cost: one pass over every log, streaming, with a fold of each.
+
+        Raises:
+            StoreUnavailable: The store as a whole cannot be read.
+        """
+        self._check_open()
+        return self._verify()
+
+    def repair(self, *, dry_run: bool = True) -> list[Finding]:
+        """
+        Mend what :meth:`verify` finds, so that strict reads work again.
+
+        Nothing is made up and nothing is thrown away: what is taken out is kept in a
+        backup that is made first, and an event that cannot be read is replaced by one of
+        the type :data:`~eventlog.findings.LOST_TYPE` in its place, so that no other event
+        changes its seq. A second repair changes nothing.
+
+        Args:
+            dry_run: Change nothing, and tell what would be done.
+
+        Returns:
+            The findings, each with its change; without one where a person has to decide.
+
+        Cost: that of :meth:`verify`, and a copy of each log that is mended.
+
+        Raises:
+            StoreReadOnly: The store is read-only, and this is no dry run.
+
+            StoreBusy: A writer holds a log that is to be mended.
+
+            StoreFull: There is no room for a backup.
+        """
+        self._check_open()
+        if not dry_run:
+            self._check_writable()
+        return self._repair(dry_run)
+
+    def salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        """
+        Give everything of one session that can be read, in the order of the log.
+
+        Events between two gaps continue each other. A :class:`~eventlog.findings.Gap`
+        stands wherever they do not, and before the first event where the header or the
+        beginning is damaged. A whole log gives its events and no gap.
+
+        Cost: one pass over the log, streaming.
+
+        Raises:
+            SessionNotFound: The store has no such session.
+        """
+        self._check_open()
+        check_session_id(session_id, path="session_id")
+        return self._salvage(session_id)
 
     def close(self) -> None:
         """Release what the store holds. Closing twice is harmless."""

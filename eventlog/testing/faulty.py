@@ -5,11 +5,12 @@ A store that fails on purpose, once its countdown has run out.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from threading import Lock
 from typing import Literal, NoReturn, TypeVar
 
 from eventlog.errors import EventLogError
+from eventlog.findings import Finding, Gap
 from eventlog.model import Batch, Event, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.snapshot import ForwardedSnapshot, LogSnapshot
 from eventlog.store import ChangeSet, EventStore
@@ -134,6 +135,15 @@ class FaultyStore(EventStore):
 
     def _delete(self, session_id: str, forget: bool) -> bool:
         return self._passed("delete", lambda: self._inner.delete(session_id, forget=forget))
+
+    def _verify(self) -> Iterator[Finding]:
+        return self._inner.verify()
+
+    def _repair(self, dry_run: bool) -> list[Finding]:
+        return self._inner.repair(dry_run=dry_run)
+
+    def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        return self._inner.salvage(session_id)
 
     def _passed(self, kind: str, call: Callable[[], T]) -> T:
         fails = self._fails(kind)
