@@ -58,16 +58,17 @@ class WritesAgree(RuleBasedStateMachine):
     Write to several stores and a naive model, end and begin them, and compare.
 
     Attributes:
-        factories, volatile, tears: See :class:`~eventlog.testing.StoresAgree`.
+        factories, volatile, tears, folder: See :class:`~eventlog.testing.StoresAgree`.
     """
 
     factories: ClassVar[Mapping[str, Callable[[Path], EventStore]]] = {}
     volatile: ClassVar[frozenset[str]] = frozenset()
     tears: ClassVar[Mapping[str, Callable[[Path, str, bytes], None]]] = {}
+    folder: ClassVar[Path | None] = None
 
     def __init__(self) -> None:
         super().__init__()
-        self._folder = TemporaryDirectory(prefix="stores-agree-")
+        self._folder = TemporaryDirectory(prefix="stores-agree-", dir=self.folder)
         self._roots = {name: Path(self._folder.name, name) for name in self.factories}
         self._stores = {name: self.factories[name](root) for name, root in self._roots.items()}
         self._model = NaiveStore()

@@ -56,6 +56,10 @@ class StoresAgree(WritesAgree):
         tears: For the stores whose medium is text, what appends a fragment to a
             session's bytes, past the store and while it is closed, as a crash would have
             left it: given the path, the id and the fragment.
+
+        folder: Where the stores of each program are made and removed; None is the
+            system's folder for temporary files. One in memory makes many programs
+            quick: what is compared does not depend on a disk.
     """
 
     def __init__(self) -> None:

@@ -17,6 +17,7 @@ from eventlog.drivers.jsonl.names import log_name
 from eventlog.drivers.lmdb import LmdbStore
 from eventlog.drivers.memory import MemoryStore
 from eventlog.testing import StoresAgree
+from support import IN_MEMORY
 from support.sqlite_example import SqliteStore
 
 
@@ -36,6 +37,7 @@ class AllDrivers(StoresAgree):
         "example": lambda root: SqliteStore(root / "log.sqlite"),
     }
     volatile = frozenset({"memory"})
+    folder = IN_MEMORY
     tears: ClassVar[Mapping[str, Callable[[Path, str, bytes], None]]] = {"jsonl": tear_jsonl}
 
 

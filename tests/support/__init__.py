@@ -10,7 +10,10 @@ import pytest
 
 from eventlog import APPEND, Event, Replace, SessionHeader
 
-__all__ = ["corpus", "log_only", "make_header", "message", "messages", "replacement"]
+__all__ = ["IN_MEMORY", "corpus", "log_only", "make_header", "message", "messages", "replacement"]
+
+# A file system in memory, where there is one: for tests of which the disk is no part.
+IN_MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 
 
 def make_header(session_id: str = "s1", *, created_at: int = 1_000, **fields: Any) -> SessionHeader:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import orjson
+import pytest
 
 from eventlog.testing import StoreContract
+from support import IN_MEMORY
 from support.sqlite_example import SqliteStore
 
 
 class SqliteContract(StoreContract):
     raw_form = "lines"
     scanned = frozenset({"children", "changes"})
-    # Two to three milliseconds a commit make long races slow.
+    # Several milliseconds a commit make long tests slow.
     threads = 8
     appends_a_thread = 5
+    appends_in_a_row = 20
     crowd_sessions = 200
+
+    @pytest.fixture
+    def root(self) -> Iterator[Path]:
+        with TemporaryDirectory(prefix="example-", dir=IN_MEMORY) as folder:
+            yield Path(folder, "store")
 
     def open_store(self, root: Path, *, read_only: bool = False) -> SqliteStore:
         return SqliteStore(root / "log.sqlite", read_only=read_only)
