@@ -4,6 +4,9 @@ One session inside a transaction: what appending judges, and what it writes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import lmdb
 
 from eventlog.admission import Admission
@@ -27,6 +30,8 @@ from .layout import (
     tombstone_in,
 )
 from .tables import RowWriter
+
+PUT_AT_ONCE: Final = 1024
 
 __all__ = ["Feed", "Log", "check_alive", "corrupt", "read_events", "session_row"]
 
@@ -88,12 +93,12 @@ def read_events(
     Raises:
         Damaged: One of them is missing or cannot be read.
     """
-    with transaction.cursor(databases.events) as cursor:
-        # Only the first key is compared. Behind it come the session's other events, each
-        # of which knows its seq, and then another session's, which start at 0.
-        if not cursor.set_key(EVENT_KEY.pack(ordinal, start)):
-            raise Damaged(start, "the event is missing")
-        return decode_events(cursor.iternext(False, True), start, stop - start)
+    cursor = transaction.cursor(databases.events)
+    # Only the first key is compared. Behind it come the session's other events, each of
+    # which knows its seq, and then another session's, which start at 0.
+    if not cursor.set_key(EVENT_KEY.pack(ordinal, start)):
+        raise Damaged(start, "the event is missing")
+    return decode_events(cursor.iternext(False, True), start, stop - start)
 
 
 class Feed:
@@ -180,17 +185,7 @@ class Log:
         else:
             feed.move(header.id, row.position, position)
         ordinal = row.ordinal
-        pack = EVENT_KEY.pack
-        items = [(pack(ordinal, event.seq), encode_event(event)) for event in events]
-        with transaction.cursor(databases.events) as cursor:
-            # Behind the end of the database, pages can be filled whole instead of split.
-            # Elsewhere lmdb would refuse that without a word, hence the look and the count.
-            is_last = not cursor.last() or cursor.key() < items[0][0]
-            _, added = cursor.putmulti(items, overwrite=False, append=is_last)
-        if added != len(items):
-            raise CorruptLog(
-                header.id, None, None, None, row.length, "seq", "events beyond the end"
-            )
+        self._put_events(ordinal, events)
         tables = self._writer(ordinal)
         for step in admission.steps:
             apply(tables, step)
@@ -200,6 +195,23 @@ class Log:
         row.position = position
         transaction.put(header.id.encode(), row.encode(), db=databases.sessions)
         self._row = row
+
+    def _put_events(self, ordinal: int, events: Sequence[Event]) -> None:
+        pack = EVENT_KEY.pack
+        with self._transaction.cursor(self._databases.events) as cursor:
+            # In pieces, so that a long batch is not held twice.
+            for start in range(0, len(events), PUT_AT_ONCE):
+                piece = events[start : start + PUT_AT_ONCE]
+                items = [(pack(ordinal, event.seq), encode_event(event)) for event in piece]
+                # Behind the end of the database, pages can be filled whole instead of
+                # split. Elsewhere lmdb refuses that without a word: hence the look and
+                # the count.
+                is_last = not cursor.last() or cursor.key() < items[0][0]
+                _, added = cursor.putmulti(items, overwrite=False, append=is_last)
+                if added != len(items):
+                    raise CorruptLog(
+                        self._id, None, None, None, piece[0].seq, "seq", "events beyond the end"
+                    )
 
     def _writer(self, ordinal: int) -> RowWriter:
         # Appending is not metered: its rows would be counted as those of a read.

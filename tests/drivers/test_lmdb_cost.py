@@ -125,18 +125,18 @@ def test_g1_cost_does_not_depend_on_the_length_of_a_long_log(
     with filled(tmp_path / "long", 300_000) as long:
         check_counts(counts(store, 1_000), counts(long, 300_000))
 
-        def window_s(store: LmdbStore, length: int) -> float:
-            snapshot = store.snapshot("log")
-            starts = [start * 7919 % (length - 11) for start in range(200)]
-            best = float("inf")
-            for _ in range(20):
+        best = {1_000: float("inf"), 300_000: float("inf")}
+        snapshots = {1_000: store.snapshot("log"), 300_000: long.snapshot("log")}
+        for turn in range(200):
+            # In turn, so that what else the machine does falls on both.
+            for length, snapshot in snapshots.items():
+                starts = [(turn * 20 + n) * 7919 % (length - 11) for n in range(20)]
                 began = perf_counter()
                 for start in starts:
                     snapshot.read(start, start + 11)
-                best = min(best, perf_counter() - began)
-            return best
+                best[length] = min(best[length], perf_counter() - began)
 
-        assert window_s(long, 300_000) <= 1.5 * window_s(store, 1_000)
+        assert best[300_000] <= 1.5 * best[1_000]
 
 
 def test_a_fresh_process_reads_no_more(store: LmdbStore, tmp_path: Path) -> None:
