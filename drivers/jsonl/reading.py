@@ -9,7 +9,8 @@ no mixture of lengths costs more than twice the probes of bisection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from eventlog.errors import CorruptLog, InvalidSurface, ValueRejected
@@ -56,34 +57,40 @@ def read_window(file: LogFile, layout: Layout, start: int, stop: int) -> list[Ev
     mean = (layout.end - layout.facts.stop) // max(layout.length, 1)
     size = (stop - start + skipped) * (mean + mean // 4) + START_BYTES
     events: list[Event] = []
-    damage: CorruptLog | None = None
+    # The last seq passed before the window, and the first thing wrong since, or at all.
+    passed = -1
+    damage: Callable[[], CorruptLog] | None = None
+    any_damage: Callable[[], CorruptLog] | None = None
     for position, line in _read_lines(file, offset, layout.end, size):
-        if not events:
-            seq = plain_seq(line)
-            if seq is not None and seq < start:
-                damage = None
-                continue
         expected = start + len(events)
-        try:
-            found = events_of(line)
-        except (ValueRejected, InvalidSurface) as error:
-            damage = damage or _malformed(file, position, expected, error)
-            if events:
-                raise damage from None
-            continue
-        file.meter.records += len(found)
-        first, last = found[0].seq, found[-1].seq
+        first = last = plain_seq(line) if not events else None
+        if first is None or last is None or last >= start:
+            try:
+                found = events_of(line)
+            except (ValueRejected, InvalidSurface) as error:
+                damage = damage or partial(_malformed, file, position, expected, error)
+                any_damage = any_damage or damage
+                if events:
+                    raise damage() from None
+                continue
+            file.meter.records += len(found)
+            first, last = found[0].seq, found[-1].seq
         if not events and last < start:
-            damage = None
+            if first > passed:
+                damage = None
+                passed = last
+            else:
+                damage = damage or partial(_out_of_place, file, position, passed + 1, first)
+                any_damage = any_damage or damage
             continue
         if first != expected and (events or first > start):
-            raise damage or _out_of_place(file, position, expected, first)
+            raise (damage or partial(_out_of_place, file, position, expected, first))()
         events += [event for event in found if start <= event.seq < stop]
         if last >= stop - 1:
             return events
-    raise damage or file.corrupt(
-        "truncated", seq=start + len(events), detail="the log ends before it"
-    )
+    if any_damage is not None:
+        raise any_damage()
+    raise file.corrupt("truncated", seq=start + len(events), detail="the log ends before it")
 
 
 class Scan:
