@@ -1,8 +1,9 @@
 """
 Which logs changed since a token: the names in the folder, and each file's status.
 
-A token holds the fingerprint of every log and tombstone at its time, by session id; so it
-needs no clock, and a log that was removed by hand is noticed too.
+A token holds the fingerprint of every log and tombstone at its time, by stem; so it needs
+no clock, and a log that was removed by hand is noticed too. Where the stem does not spell
+the session's id, that stands behind the fingerprint.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from eventlog.snapshot import ScanMeter
 from eventlog.store import ChangeSet
 
 from .catalogue import Listing
+from .names import DIGEST_MARK, id_of
 
 __all__ = ["changes_since"]
 
@@ -25,17 +27,14 @@ TOMBSTONE = "deleted"
 
 
 def changes_since(
-    since: str | None,
-    listing: Listing,
-    meter: ScanMeter,
-    id_of_log: Callable[[str], str | None],
-    id_of_tombstone: Callable[[str], str | None],
+    since: str | None, listing: Listing, meter: ScanMeter, look_up: Callable[[str], str | None]
 ) -> ChangeSet:
     """
     Name the sessions whose files differ from what *since* says.
 
     Args:
-        id_of_log, id_of_tombstone: Give the session id of a stem, None where it has none.
+        look_up: Gives the session id of a stem that does not spell it; None where the
+            files do not tell it either.
 
     Cost: a status for each log.
 
@@ -43,28 +42,31 @@ def changes_since(
         InvalidArgument: *since* is no token of this driver.
     """
     before = {} if since is None else _prints_of(since)
-    now: dict[str, str] = {}
-    for stem in listing.tombstones:
-        session_id = id_of_tombstone(stem)
-        if session_id is not None:
-            now[session_id] = TOMBSTONE
+    now = dict.fromkeys(listing.tombstones, TOMBSTONE)
     for stem, entry in listing.logs.items():
         meter.probes += 1
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:
             continue  # removed since it was listed
-        session_id = id_of_log(stem)
-        if session_id is not None:
-            facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            digest = hashlib.blake2b(repr(facts).encode(), digest_size=9).digest()
-            now[session_id] = b64encode(digest).decode()
+        facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        digest = hashlib.blake2b(repr(facts).encode(), digest_size=9).digest()
+        now[stem] = b64encode(digest).decode()
+    for stem in now:
+        if DIGEST_MARK in stem:
+            now[stem] += f" {look_up(stem) or ''}"
     changed = {
         session_id
-        for session_id in before.keys() | now.keys()
-        if before.get(session_id) != now.get(session_id)
+        for stem in before.keys() | now.keys()
+        if before.get(stem) != now.get(stem)
+        and (session_id := _id_of(stem, now.get(stem) or before[stem])) is not None
     }
     return ChangeSet(tuple(sorted(changed)), orjson.dumps({"jsonl": now}).decode())
+
+
+def _id_of(stem: str, print_of: str) -> str | None:
+    _, _, session_id = print_of.partition(" ")
+    return session_id or id_of(stem)
 
 
 def _prints_of(token: str) -> dict[str, str]:

@@ -128,6 +128,14 @@ class Logs:
                 self.remember(file.stem, layout)
         return layout
 
+    def id_in_header(self, stem: str) -> str | None:
+        """Return the session id that a log's header tells, None where it cannot be read."""
+        with self.lock:
+            if self.catalogue.facts(stem) is None:
+                self.catalogue.read(stem, self.path(stem, LOG_SUFFIX))
+            facts = self.catalogue.facts(stem)
+        return None if facts is None else facts.header.id
+
     def seen(self, stem: str) -> Layout | None:
         """Return what the last look at a log said; None where there was none."""
         return self._layouts.get(stem)

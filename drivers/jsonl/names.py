@@ -11,7 +11,8 @@ SHA-256 of the id; ``%-`` occurs in no other name. Behind the stem stands what t
 =============  ==================================================================
 ``.jsonl``     the log
 ``.deleted``   the tombstone of a deleted session
-``.torn``      bytes that a writer cut off behind the last whole line of the log
+``.torn``      bytes that were cut off behind the last whole line of the log
+``.N.backup``  the log as it was before its N-th repair
 =============  ==================================================================
 
 ``.STEM.new`` is a log that is being created; after a crash it may stay behind, and means
@@ -29,10 +30,14 @@ from eventlog.errors import ValueRejected
 from eventlog.values import check_session_id
 
 __all__ = [
+    "BACKUP_SUFFIX",
+    "DIGEST_MARK",
     "LOG_SUFFIX",
     "STEM_CHARS_MAX",
     "TOMBSTONE_SUFFIX",
     "TORN_SUFFIX",
+    "backup_name",
+    "backups_of",
     "id_of",
     "log_name",
     "stem_of",
@@ -42,6 +47,7 @@ __all__ = [
 LOG_SUFFIX: Final = ".jsonl"
 TOMBSTONE_SUFFIX: Final = ".deleted"
 TORN_SUFFIX: Final = ".torn"
+BACKUP_SUFFIX: Final = ".backup"
 
 # Encrypting file systems allow 143 characters for a name, suffix included.
 STEM_CHARS_MAX: Final = 128
@@ -77,6 +83,18 @@ def log_name(session_id: str) -> str:
 def unfinished_name(session_id: str) -> str:
     """Return the name under which *session_id*'s log is created."""
     return f".{stem_of(session_id)}.new"
+
+
+def backup_name(stem: str, number: int) -> str:
+    """Return the name of the backup before the *number*-th repair of a log."""
+    return f"{stem}.{number}{BACKUP_SUFFIX}"
+
+
+def backups_of(stem: str, names: Iterable[str]) -> list[str]:
+    """Return those of *names* that are backups of the log *stem*."""
+    # The number has no dot, so that the backups of another stem are never among them.
+    pattern = re.compile(re.escape(stem) + r"\.[0-9]+" + re.escape(BACKUP_SUFFIX))
+    return [name for name in names if pattern.fullmatch(name)]
 
 
 def id_of(stem: str) -> str | None:

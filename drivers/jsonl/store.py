@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from eventlog.admission import WritableLog
 from eventlog.errors import EventLogError, InvalidArgument, SessionNotFound, StoreUnavailable
+from eventlog.findings import Finding, Gap
 from eventlog.model import Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.snapshot import LogSnapshot, MeteredTables, Snapshot
 from eventlog.store import Capabilities, ChangeSet, EventStore
@@ -29,9 +30,20 @@ from .layout import Layout
 from .locking import PathLock
 from .logs import Logs
 from .medium import LogFile, sync_folder
-from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of, stem_of, unfinished_name
+from .names import (
+    LOG_SUFFIX,
+    TOMBSTONE_SUFFIX,
+    TORN_SUFFIX,
+    backups_of,
+    id_of,
+    stem_of,
+    unfinished_name,
+)
 from .reading import read_window
 from .refusals import refusal
+from .repairing import repaired
+from .salvaging import salvaged
+from .verifying import verified
 from .writing import LogAppeared, read_tombstone, write_tombstone
 
 __all__ = ["JsonlSnapshot", "JsonlStore", "open_url"]
@@ -180,21 +192,27 @@ class JsonlStore(EventStore):
 
     def _changes(self, since: str | None) -> ChangeSet:
         listing = list_folder(self.root, self.meter)
-        return changes_since(since, listing, self.meter, self._id_of_log, self._id_of_tombstone)
 
-    def _id_of_log(self, stem: str) -> str | None:
-        session_id = id_of(stem)
-        if session_id is not None:
-            return session_id
-        catalogue = self._logs.catalogue
-        with self._logs.lock:
-            if catalogue.facts(stem) is None:
-                catalogue.read(stem, self._logs.path(stem, LOG_SUFFIX))
-            facts = catalogue.facts(stem)
-        return None if facts is None else facts.header.id
+        def look_up(stem: str) -> str | None:
+            if stem in listing.tombstones:
+                return read_tombstone(self._logs.path(stem, TOMBSTONE_SUFFIX))
+            return self._logs.id_in_header(stem)
 
-    def _id_of_tombstone(self, stem: str) -> str | None:
-        return id_of(stem) or read_tombstone(self._logs.path(stem, TOMBSTONE_SUFFIX))
+        return changes_since(since, listing, self.meter, look_up)
+
+    # Damage
+
+    def _verify(self) -> Iterator[Finding]:
+        return verified(self._logs)
+
+    def _repair(self, dry_run: bool) -> list[Finding]:
+        return repaired(self._logs, dry_run)
+
+    def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        file = self._logs.open(session_id)
+        if file is None:
+            raise SessionNotFound(session_id)
+        return salvaged(file)
 
     # Writing
 
@@ -229,6 +247,7 @@ class JsonlStore(EventStore):
                     logs.path(stem, LOG_SUFFIX),
                     logs.path(stem, TORN_SUFFIX),
                     f"{self.root}/{unfinished_name(session_id)}",
+                    *self._backups(stem),
                 ):
                     _remove(path, "the session is deleted, but not all of its files are")
             if forget:
@@ -236,6 +255,12 @@ class JsonlStore(EventStore):
             if file is not None or was_deleted:
                 _sync(self.root)
         return file is not None or (forget and was_deleted)
+
+    def _backups(self, stem: str) -> list[str]:
+        try:
+            return [f"{self.root}/{name}" for name in backups_of(stem, os.listdir(self.root))]
+        except OSError as error:
+            raise refusal(error, self.root) from error
 
 
 def _reopened(root: str, read_only: bool, lock_wait_s: float) -> JsonlStore:
