@@ -159,10 +159,11 @@ def quality(query: SessionQuery, frequencies: Counter[str]) -> Iterable[Sequence
                 pairs.append((typed, word))
         yield recall(f"words with {edits} random edits", pairs, aim)
     real = []
-    for word in sample(frequencies, 20, 100_000, random, 4_000):
-        if is_fuzzy_word(word) and word.isascii():
+    for word in sample(frequencies, 20, 100_000, random, 20_000):
+        if is_fuzzy_word(word) and word.isascii() and 5 <= len(word) <= 14:
             for _ in range(20):
                 typed = misspelled(word, 1, random)
+                # With ten documents of its own a word fills the page: it is what was meant.
                 if 0 < frequencies[typed] < 6 and is_fuzzy_word(typed) and len(real) < 100:
                     real.append((typed, word))
                     break

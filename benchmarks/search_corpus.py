@@ -65,7 +65,7 @@ class Corpus:
         cumulative = _zipf(len(self.words))
         events = []
         for seq in range(start, start + (self.documents if count is None else count)):
-            length = max(4, min(300, int(random.lognormvariate(3.55, 0.7))))
+            length = max(4, min(300, int(random.lognormvariate(3.45, 0.7))))
             text = " ".join(random.choices(self.words, cum_weights=cumulative, k=length))
             content = [{"type": "text", "text": text}]
             data = {"id": f"m{seq}", "role": "user", "content": content, "source": {"kind": "user"}}
@@ -121,7 +121,7 @@ def _vocabulary(count: int, random: Random) -> list[str]:
 
 
 def _latin(random: Random) -> str:
-    syllables = random.choices((1, 2, 3), weights=(2, 6, 3))[0]
+    syllables = random.choices((1, 2, 3, 4), weights=(1, 8, 10, 4))[0]
     return "".join(
         random.choice(ONSETS) + random.choice(VOWELS) + random.choice(CODAS)
         for _ in range(syllables)

@@ -34,9 +34,10 @@ from .index_file import IndexFile, failed
 from .index_tables import IndexTables
 from .layout import LAYOUT
 from .lexicon import IndexLexicon
+from .limits import Narrowing, narrowing
 from .narrowing import SessionScope
 from .provider import Answer, CorpusRequest, Match, SearchProvider, SessionRequest, Sort
-from .ranking import Narrowing, Read, narrowing, newest, ranked, ranked_by_time
+from .ranking import Read, newest, ranked, ranked_by_time
 from .spelling import Spelling
 from .typos import HAS_RAPIDFUZZ
 from .writing import IndexWriter
@@ -274,10 +275,9 @@ class EmbeddedIndex(SearchProvider):
     ) -> Iterator[Match]:
         """The best match of each session that is still wanted."""
         read = self._reader()
-        done = set(excluded) | set(request.given)
         if request.documents.is_empty:
             return
-        limits.unwanted = lambda: sorted(done)
+        done = limits.done = {*excluded, *request.given}
         limits.scale = request.scale()
         seqs = request.limits()
         numbers = self._file.run(lambda db, _: IndexTables(db).numbers(seqs))

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from .expressions import any_word, phrase
+from .limits import Narrowing
 from .parsing import Phrase
-from .ranking import Narrowing, Read
+from .ranking import Read
 from .typos import Shape
 
 __all__ = ["IndexLexicon"]
@@ -70,7 +71,7 @@ class IndexLexicon:
         """
         limits = self._limits
         if limits.sids is None and not self._hidden:
-            return [self._in_all(word) for word in words]
+            return [self.at_most(word) for word in words]
         if len(words) > 1 and not self._read(
             f"{FOUND} LIMIT 1", (limits.match(any_word(Phrase((word,)) for word in words)),)
         ):
@@ -81,7 +82,8 @@ class IndexLexicon:
             for word in words
         ]
 
-    def _in_all(self, word: str) -> int:
+    def at_most(self, word: str) -> int:
+        """Return how many documents have *word* at most: in all sessions, gone ones too."""
         rows = self._read("SELECT doc FROM vocabulary WHERE term = ? AND col = 'body'", (word,))
         return rows[0][0] if rows else 0
 

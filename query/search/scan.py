@@ -296,6 +296,9 @@ class _SessionLexicon:
     def documents(self, words: Sequence[str]) -> list[int]:
         return [self._counts[word] for word in words]
 
+    def at_most(self, word: str) -> int:
+        return self._counts[word]
+
 
 def _hit(match: Match, words: Words, phrases: Sequence[Phrase], tier: Tier | None) -> _Hit | None:
     counts = tuple(len(words.places(phrase)) for phrase in phrases)

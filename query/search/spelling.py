@@ -35,6 +35,9 @@ class Lexicon(Protocol):
     def documents(self, words: Sequence[str]) -> Sequence[int]:
         """Return how many documents have each of *words*, roughly where there are many."""
 
+    def at_most(self, word: str) -> int:
+        """Return how many documents have *word* at most, the gone and the others included."""
+
 
 class Spelling:
     """Other spellings of queries; each word is looked up once."""
@@ -42,6 +45,7 @@ class Spelling:
     def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon = lexicon
         self._candidates: dict[str, list[tuple[int, str]]] = {}
+        self._bounds: dict[Phrase, int | None] = {}
 
     def close(self, query: Query) -> list[tuple[Phrase, ...]]:
         """
@@ -78,9 +82,16 @@ class Spelling:
             self._candidates[word] = self._find_candidates(word)
         return self._candidates[word]
 
-    def documents(self, parts: Sequence[Phrase]) -> list[int]:
-        """Return how many documents have each of *parts* at most: its rarest word."""
-        return [min(self._lexicon.documents(part.words)) for part in parts]
+    def at_most(self, phrase: Phrase) -> int | None:
+        """
+        Return how many documents have *phrase* at most: those with its rarest word. None
+        where nobody knows: of the beginning of a word.
+        """
+        if phrase not in self._bounds:
+            words = phrase.words[:-1] if phrase.open_ended else phrase.words
+            counts = [self._lexicon.at_most(word) for word in words]
+            self._bounds[phrase] = min(counts, default=None)
+        return self._bounds[phrase]
 
     def _find_candidates(self, word: str) -> list[tuple[int, str]]:
         chosen: list[tuple[int, str]] = []

@@ -1,0 +1,492 @@
+"""
+The model's own search: a tool through which an agent finds in its session what it no
+longer sees.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from eventlog.vocabulary import Vocabulary
+
+from .corpus_snapshot import CorpusSnapshot
+from .cursors import Cursors
+from .errors import Code, SessionQueryError, check_id
+from .filters import Cwd, Ids, SessionFilter, Types
+from .search.answers import SearchHit, SearchPage
+from .search.engines import Engines
+from .search.in_corpus import CorpusSearch, search_sessions
+from .search.in_session import SessionSearch, search_events
+from .search.parsing import QUERY_CHARS_MAX
+from .search.provider import SearchProvider
+from .session_query import SessionQuery
+from .tool_arguments import BadArguments, ToolArguments, read_arguments
+from .tool_text import entry_text, failure, hits_text
+
+__all__ = ["Scope", "SessionQueryTool", "ToolText", "session_query_tool"]
+
+Scope: TypeAlias = Literal["own", "cwd", "all"]
+BeforeSeq: TypeAlias = int | Callable[[], int | None] | None
+
+NAME: Final = "session_query"
+DEFAULT_LIMIT: Final = 10
+QUERY_IN_CURSOR_CHARS_MAX: Final = 200
+STEP_EVENTS: Final = 128
+
+MESSAGE: Final = "message"
+BOOKKEEPING: Final = "bookkeeping"
+_MESSAGE_KINDS: Final = {
+    "user": ("user/message",),
+    "assistant": ("assistant/message",),
+    "tool": ("tool/result",),
+}
+
+
+class ToolText(str):
+    """
+    What a call of the tool answers: the text for the model.
+
+    Attributes:
+        is_error: Whether the call failed. Finding nothing is no failure.
+    """
+
+    __slots__ = ("is_error",)
+
+    is_error: bool
+
+    def __new__(cls, text: str, *, is_error: bool = False) -> ToolText:
+        made = super().__new__(cls, text)
+        made.is_error = is_error
+        return made
+
+    @property
+    def text(self) -> str:
+        """The text as a plain str."""
+        return str.__str__(self)
+
+    def mcp(self) -> dict[str, Any]:
+        """Return the result of a tool call as MCP has it."""
+        return {"content": [{"type": "text", "text": self.text}], "isError": self.is_error}
+
+
+def session_query_tool(
+    query: SessionQuery,
+    session_id: str,
+    *,
+    provider: SearchProvider | None = None,
+    limit_max: int = 50,
+    excerpt_bytes: int = 600,
+    kinds: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    scope: Scope = "own",
+    before_seq: BeforeSeq = None,
+) -> SessionQueryTool | None:
+    """
+    Return the search tool of one session.
+
+    Free text in, ranked matches out, what a compaction dropped included; an empty query
+    lists the newest entries. The session and the scope are the host's and no argument of
+    the model changes them.
+
+    Args:
+        query: What reads the sessions.
+
+        session_id: The session that the tool belongs to.
+
+        provider: The search engine; None is that of *query*.
+
+        limit_max: The most matches that one call gives; more is taken for so many.
+
+        excerpt_bytes: How long each excerpt may be.
+
+        kinds: Kinds of entries that the model may choose from: ``"message"``,
+            ``"user"``, ``"assistant"``, ``"tool"`` (results), ``"bookkeeping"`` (all else
+            that has text, such as calls), event types, or a mapping from names to event
+            types. None: it has no choice, and messages are searched.
+
+        scope: ``"own"`` session, sessions of the same ``"cwd"``, or ``"all"``. In the
+            wider ones each session is given by its best entry.
+
+        before_seq: Nothing of the own session from this seq on is found. None: nothing
+            from the step on that is open when the tool is called, so that it never finds
+            its own call. A callable is asked at each call.
+
+    Returns:
+        The tool; None where the session is neither live nor stored and no *provider* is
+        given.
+
+    Raises:
+        SessionQueryError: INVALID_CONFIG: an argument is something else.
+    """
+    check_id(session_id)
+    if scope not in get_args(Scope):
+        raise _config(f"scope is 'own', 'cwd' or 'all', not {scope!r:.40}")
+    for name, value in (("limit_max", limit_max), ("excerpt_bytes", excerpt_bytes)):
+        if type(value) is not int or value < 1:
+            raise _config(f"{name} must be an int ≥ 1, not {value!r:.40}")
+    if provider is None:
+        try:
+            query.corpus.snapshot(session_id)
+        except SessionQueryError as error:
+            if error.code is Code.SESSION_NOT_FOUND:
+                return None
+            # It is there, but cannot be read now: each call will say so.
+    return SessionQueryTool(
+        query,
+        session_id,
+        engines=None if provider is None else Engines(query.vocabulary, provider),
+        limit_max=limit_max,
+        excerpt_bytes=excerpt_bytes,
+        kinds=None if kinds is None else _event_types(kinds, query.vocabulary),
+        scope=scope,
+        before_seq=before_seq,
+    )
+
+
+class SessionQueryTool:
+    """
+    A search tool, made by :func:`session_query_tool`.
+
+    Attributes:
+        name: ``"session_query"``.
+
+        description: What the model is told it is for.
+
+        self_gated: Whether it may run without asking: it only reads, and only its own
+            session.
+    """
+
+    name = NAME
+
+    def __init__(
+        self,
+        query: SessionQuery,
+        session_id: str,
+        *,
+        engines: Engines | None,
+        limit_max: int,
+        excerpt_bytes: int,
+        kinds: Mapping[str, tuple[str, ...]] | None,
+        scope: Scope,
+        before_seq: BeforeSeq,
+    ) -> None:
+        self._query = query
+        self._session_id = session_id
+        self._engines = engines
+        self._limit_max = limit_max
+        self._excerpt_bytes = excerpt_bytes
+        self._kinds = kinds
+        self._scope = scope
+        self._before_seq = before_seq
+        self._cursors = Cursors(NAME, session_id, scope)
+        self._full_cursors = Cursors(f"{NAME} in full", session_id, scope)
+        self.self_gated = scope == "own"
+        where = {
+            "own": "this session's whole log",
+            "cwd": "the logs of this session and of the others in its folder",
+            "all": "the logs of all sessions",
+        }[scope]
+        self.description = (
+            f"Search {where}, including what compaction removed from your context. "
+            "Give a few words that the entry contains; case, accents and typos are forgiven. "
+            "An empty query lists the newest entries."
+        )
+
+    def parameters(self, *, strict: bool = False) -> dict[str, Any]:
+        """
+        Return the JSON Schema of the arguments.
+
+        Args:
+            strict: Require every argument and let null stand for its default, as OpenAI's
+                strict mode has it; else all of them are optional.
+        """
+        properties: dict[str, dict[str, Any]] = {
+            "query": {
+                "type": "string",
+                "maxLength": QUERY_CHARS_MAX,
+                "description": "Words to look for. Empty: the newest entries.",
+            },
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": self._limit_max,
+                "description": f"How many at most; {self._default_limit} if left out.",
+            },
+            "cursor": {
+                "type": "string",
+                "description": "What an earlier answer said to call again with.",
+            },
+        }
+        if self._kinds is not None:
+            properties["kinds"] = {
+                "type": "array",
+                "items": {"type": "string", "enum": list(self._kinds)},
+                "description": "Kinds of entries; messages if left out.",
+            }
+        if strict:
+            for schema in properties.values():
+                schema["type"] = [schema["type"], "null"]
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties) if strict else [],
+            "additionalProperties": False,
+        }
+
+    def openai(self) -> dict[str, Any]:
+        """Return the definition for OpenAI's Chat Completions, in strict mode."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": self.parameters(strict=True),
+                "strict": True,
+            },
+        }
+
+    def anthropic(self) -> dict[str, Any]:
+        """Return the definition for Anthropic's Messages."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "input_schema": self.parameters(),
+        }
+
+    def mcp(self) -> dict[str, Any]:
+        """Return the definition for the Model Context Protocol."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": self.parameters(),
+            "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        }
+
+    def call(self, arguments: str | Mapping[str, Any] | None = None) -> ToolText:
+        """
+        Run the tool.
+
+        Args:
+            arguments: The model's arguments, as it wrote them or as an object. None and
+                blank text are none. Unknown ones are ignored, *limit* is held to its range.
+
+        Returns:
+            What the model is told, at most about 30 KB. Bad arguments and failures are
+            told too, with *is_error* set; nothing is raised for them.
+        """
+        try:
+            return self._answer(
+                read_arguments(
+                    arguments,
+                    limit_default=self._default_limit,
+                    limit_max=self._limit_max,
+                    kinds=self._kinds,
+                )
+            )
+        except BadArguments as error:
+            return ToolText(f"Bad arguments: {error}.", is_error=True)
+        except SessionQueryError as error:
+            if error.code is Code.SESSION_NOT_FOUND:
+                return ToolText("Nothing to search: the session has no log.")
+            return ToolText(failure(error), is_error=True)
+
+    @property
+    def _default_limit(self) -> int:
+        return min(DEFAULT_LIMIT, self._limit_max)
+
+    def _answer(self, arguments: ToolArguments) -> ToolText:
+        text, kinds, cursor = arguments.query, arguments.kinds, None
+        if arguments.cursor is not None:
+            form, _, body = arguments.cursor.partition(":")
+            if form == "full":
+                return self._entry(body)
+            if form != "more":
+                raise SessionQueryError(Code.INVALID_CURSOR, "it has another form")
+            held, names, cursor = self._cursors.decode(body, str, list, str)
+            if held and text not in ("", held):
+                raise BadArguments("this cursor belongs to another query")
+            text, kinds = held or text, tuple(names)
+        hits, head, following = self._search(text, self._types(kinds), cursor, arguments.limit)
+        return ToolText(
+            hits_text(
+                head,
+                hits,
+                more=None if following is None else self._more(text, kinds, following),
+                full=lambda hit: self._full(hit.session_id, hit.seq, 0),
+                shows_sessions=self._scope != "own",
+                shows_scores=bool(text.strip()),
+            )
+        )
+
+    def _more(self, text: str, kinds: tuple[str, ...] | None, following: str) -> str:
+        """The arguments that go on with a search."""
+        # A cursor alone is enough, unless it were long: models drop the other arguments.
+        is_short = len(text) <= QUERY_IN_CURSOR_CHARS_MAX
+        body = self._cursors.encode(text if is_short else "", [*(kinds or ())], following)
+        return _json({} if is_short else {"query": "the same as now"}, cursor=f"more:{body}")
+
+    def _full(self, session_id: str, seq: int, start: int) -> str:
+        """The arguments that read an entry from a character on."""
+        return _json({}, cursor=f"full:{self._full_cursors.encode(session_id, seq, start)}")
+
+    def _entry(self, cursor: str) -> ToolText:
+        """Answer with one entry of an earlier answer, in full."""
+        session_id, seq, start = self._full_cursors.decode(cursor, str, int, int)
+        before = self._before() if session_id == self._session_id else None
+        log = self._query.corpus.snapshot(session_id)
+        if not self._may_read(log.header.id, log.header.cwd) or (
+            before is not None and seq >= before
+        ):
+            raise SessionQueryError(Code.INVALID_CURSOR, "it is none of this scope")
+        (event,) = self._query.read_event(session_id, seq).events
+        text = self._query.vocabulary.text(event)
+        label = f"seq {seq}" if self._scope == "own" else f"session {session_id}, seq {seq}"
+        return ToolText(
+            entry_text(
+                label, text, min(start, len(text)), lambda at: self._full(session_id, seq, at)
+            )
+        )
+
+    def _may_read(self, session_id: str, cwd: str | None) -> bool:
+        if self._scope == "all" or session_id == self._session_id:
+            return True
+        return self._scope == "cwd" and cwd is not None and cwd == self._own_cwd()
+
+    def _own_cwd(self) -> str | None:
+        return self._query.corpus.snapshot(self._session_id).header.cwd
+
+    def _types(self, kinds: tuple[str, ...] | None) -> tuple[str, ...]:
+        """The event types that are searched."""
+        if kinds is None or kinds == () or self._kinds is None:
+            return _message_types(self._query.vocabulary)
+        return tuple(name for kind in kinds for name in self._kinds.get(kind, ()))
+
+    def _before(self) -> int | None:
+        """The seq from which on nothing of the own session is found."""
+        if callable(self._before_seq):
+            return self._before_seq()
+        if self._before_seq is not None:
+            return self._before_seq
+        return open_step(self._query.corpus.snapshot(self._session_id))
+
+    def _session_filters(self) -> tuple[SessionFilter, ...]:
+        if self._scope == "all":
+            return ()
+        cwd = self._own_cwd()
+        # Sessions without a folder have nothing in common.
+        return (Ids((self._session_id,)),) if cwd is None else (Cwd((cwd,)),)
+
+    def _search(
+        self, text: str, types: tuple[str, ...], cursor: str | None, limit: int
+    ) -> tuple[list[SearchHit], str, str | None]:
+        """Return the hits, the first line, and the cursor behind them."""
+        query, before = self._query, self._before()
+        engines = query.engines if self._engines is None else self._engines
+        is_blank = not text.strip()
+        page: SearchPage[Any]
+        if self._scope == "own" or is_blank:
+            search = SessionSearch(
+                self._session_id,
+                text,
+                (Types(types),),
+                before_seq=before,
+                excerpt_bytes=self._excerpt_bytes,
+            )
+            page = search_events(
+                engines,
+                query.corpus,
+                query.vocabulary,
+                search,
+                limit=limit,
+                cursor=cursor,
+                cancel=None,
+            )
+            hits = [*page.items]
+        else:
+            across = CorpusSearch(
+                text,
+                self._session_filters(),
+                (Types(types),),
+                {} if before is None else {self._session_id: before},
+                self._excerpt_bytes,
+            )
+            page = search_sessions(
+                engines,
+                query.corpus,
+                query.vocabulary,
+                across,
+                limit=limit,
+                cursor=cursor,
+                cancel=None,
+            )
+            hits = [hit.best_match for hit in page.items]
+        return hits, _head(len(hits), page.searched, is_blank=is_blank), page.next_cursor
+
+
+def open_step(log: CorpusSnapshot) -> int | None:
+    """
+    Return the seq of the step that is open at the end of a log, None where none is.
+
+    Cost: the events of the last step.
+    """
+    stop = log.length
+    while stop > 0:
+        start = max(0, stop - STEP_EVENTS)
+        for event in reversed(log.read(start, stop)):
+            if event.type == "step/start":
+                return event.seq
+            if event.type in ("step/end", "turn/start", "turn/end"):
+                return None
+        stop = start
+    return None
+
+
+def _head(found: int, searched: int, *, is_blank: bool) -> str:
+    entries = "1 entry" if searched == 1 else f"{searched} entries"
+    if searched == 0:
+        return "Nothing to search: there are no entries yet."
+    if not found:
+        return f"No match (searched {entries})."
+    if is_blank:
+        return f"{found} newest of {entries}:"
+    return f"{found} {'match' if found == 1 else 'matches'} (searched {entries}):"
+
+
+def _json(arguments: dict[str, str], **more: str) -> str:
+    return json.dumps({**arguments, **more}, ensure_ascii=False)
+
+
+def _message_types(vocabulary: Vocabulary) -> tuple[str, ...]:
+    return tuple(name for name, kind in vocabulary.types.items() if kind.message is not None)
+
+
+def _event_types(
+    kinds: Sequence[str] | Mapping[str, Sequence[str]], vocabulary: Vocabulary
+) -> dict[str, tuple[str, ...]]:
+    """Return the event types of each kind that the host offers."""
+    if isinstance(kinds, Mapping):
+        return {_name(kind): tuple(map(_name, types)) for kind, types in kinds.items()}
+    if isinstance(kinds, str) or not isinstance(kinds, Sequence):
+        raise _config("kinds must be a list of names, or a mapping from names to event types")
+    messages = _message_types(vocabulary)
+    known = {
+        **_MESSAGE_KINDS,
+        MESSAGE: messages,
+        BOOKKEEPING: tuple(
+            name
+            for name, kind in vocabulary.types.items()
+            if kind.text is not None and name not in messages
+        ),
+    }
+    return {kind: known.get(_name(kind), (kind,)) for kind in kinds}
+
+
+def _name(value: object) -> str:
+    if type(value) is not str or not value:
+        raise _config(f"a kind is a name, not {value!r:.40}")
+    return value
+
+
+def _config(reason: str) -> SessionQueryError:
+    return SessionQueryError(Code.INVALID_CONFIG, reason)
