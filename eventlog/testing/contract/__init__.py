@@ -10,6 +10,7 @@ from eventlog.testing.contract.deleting import DeleteContract
 from eventlog.testing.contract.lifetimes import LifetimeContract
 from eventlog.testing.contract.listing import ListContract
 from eventlog.testing.contract.medium import MediumContract
+from eventlog.testing.contract.names import NameContract
 from eventlog.testing.contract.reading import ReadContract
 from eventlog.testing.contract.refusing import RefuseContract
 from eventlog.testing.contract.sharing import SharingContract
@@ -28,6 +29,7 @@ class StoreContract(
     ListContract,
     DeleteContract,
     ValueContract,
+    NameContract,
     LifetimeContract,
     SharingContract,
     MediumContract,

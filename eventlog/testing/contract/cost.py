@@ -68,14 +68,30 @@ class CostContract(ContractBase):
                 assert cost.probes <= PROBES_A_LEVEL * log2(length)
                 assert cost.bytes <= 100 * 300
 
-    def test_tail_costs_its_events(self, logs: Logs) -> None:
+    def test_g1_tail_costs_its_events(self, logs: Logs) -> None:
         """
         The last 50 events of a long log cost 50 events, their snapshot included.
+
+        Going on with a large log took tens of gigabytes of memory.
         """
         for length in logs.lengths:
             cost = logs.cost(logs.read, length, length - 50, length)
             assert 50 <= cost.records <= 50 + RECORDS_BESIDE
             assert cost.probes <= PROBES_A_LEVEL * log2(length)
+
+    def test_length_of_the_log_costs_nothing(self, logs: Logs) -> None:
+        """
+        A window, a tail and a class touch as many records of a long log as of a short one.
+        """
+        costs = []
+        for length in logs.lengths:
+            warm = logs.warm(length)
+            window = logs.cost(logs.read, length, length // 2, length // 2 + 11).records
+            tail = logs.cost(logs.read, length, length - 50, length).records
+            classes = logs.cost(warm.classify, length // 2).records
+            costs.append((window, tail, classes, logs.cost(warm.nodes).records))
+
+        assert costs[0] == costs[1]
 
     def test_head_costs_a_record(self, logs: Logs) -> None:
         """
@@ -199,9 +215,11 @@ class CostContract(ContractBase):
         assert max(costs[len(costs) // 2 :]) <= 1.5 * max(costs[: len(costs) // 2])
 
     @pytest.mark.parametrize("limit", [1, 10, 50])
-    def test_page_of_heads_costs_its_heads(self, crowd: EventStore, limit: int) -> None:
+    def test_g2_page_of_heads_costs_its_heads(self, crowd: EventStore, limit: int) -> None:
         """
         A page of heads costs its heads, wherever it stands among however many sessions.
+
+        A picker parsed every transcript before it showed the first.
         """
         first = crowd.heads(limit=limit)
         middle = crowd.heads(limit=self.crowd_sessions // 2).next_key

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from eventlog.errors import CorruptLog, EventLogError, InvalidSurface, SequenceC
 from eventlog.model import Event, SessionHeader
 from eventlog.store import EventStore
 from eventlog.testing.contract.base import ContractBase, read_all, surface_facts, walk_heads
-from eventlog.testing.contract.values import KEPT, quick
+from eventlog.testing.contract.values import KEPT, NUMBERS, quick
 from eventlog.testing.naive import NaiveSurface
 from eventlog.testing.samples import (
     make_header,
@@ -33,6 +34,10 @@ from eventlog.testing.strategies import malformed_records
 __all__ = ["MediumContract"]
 
 
+BARE = b'{"type":"x/note","seq":%b,"time":1,"data":{}}'
+SEQS_OF_NO_KIND = (b'"1"', b"1.0", b"true", b"null", b"-1")
+
+
 class MediumContract(ContractBase):
     """What stands on the medium, seen past the store."""
 
@@ -41,7 +46,7 @@ class MediumContract(ContractBase):
         When append has returned, header and events are on the medium as their lines.
         """
         header = make_header(cwd="/w", parent_session="p", extra={"k": [1.0, "é"]})
-        events = [*random_log(Random(1).randrange, 30), note(30, KEPT["c2-signs-and-types"])]
+        events = [*random_log(Random(1).randrange, 30), note(30, NUMBERS)]
         assert self.raw_read(root, "s1") is None
 
         for end in (1, 2, 17, 31):
@@ -78,12 +83,16 @@ class MediumContract(ContractBase):
 
         assert not self.raw_read(root, "s1")
 
-    @pytest.mark.parametrize("name", KEPT)
-    def test_values_are_one_record_each(self, store: EventStore, root: Path, name: str) -> None:
+    @pytest.mark.parametrize("data", KEPT)
+    def test_a10_events_are_one_record_each(
+        self, store: EventStore, root: Path, data: dict[str, Any]
+    ) -> None:
         """
         An event is one record on the medium whatever its text holds.
+
+        A tool's output was written with its line ends raw; one record was three lines.
         """
-        events = [note(0, KEPT[name]), note(1)]
+        events = [note(0, data), note(1)]
         store.append(make_header(), events)
 
         raw = self.raw_read(root, "s1")
@@ -139,8 +148,8 @@ class MediumContract(ContractBase):
         """
         A record that is none is told as damage of its session, never skipped or guessed.
 
-        Field reports c3, j5, x1, x2, x3: one store read NaN, another took true for a
-        seq, a third kept the last of two equal keys.
+        One store read NaN, another took true for a seq, a third kept the last of two
+        equal keys.
         """
         self.need_lines()
         taken = iter(range(10**6))
@@ -160,18 +169,84 @@ class MediumContract(ContractBase):
 
         check()
 
+    @pytest.mark.parametrize("token", [b"NaN", b"-Infinity", b"1e400"])
+    def test_c3_numbers_that_are_no_json_are_damage(self, root: Path, token: bytes) -> None:
+        """
+        A token that only some parsers take for a number is damage.
+        """
+        self._check_damage(root, b'{"type":"x/note","seq":1,"time":1,"data":{"n":%b}}' % token)
+
     @pytest.mark.parametrize(
-        "seqs",
-        [(0, 1, 3, 4, 5), (5, 6, 7, 8, 9), (0, 1, 2, 3, 2, 3, 4), (0, 1, 1, 2, 3)],
-        ids=["hole", "a9-starts-above-0", "d2-steps-back", "twice"],
+        "line",
+        [b'{"seq":1}', b"[]", b"null", b'"x"', b'{"seq":"1"}', *map(BARE.__mod__, SEQS_OF_NO_KIND)],
     )
+    def test_j5_wrong_shapes_are_damage(self, root: Path, line: bytes) -> None:
+        """
+        A line that is JSON and no record is damage; true and 1.0 are no seqs.
+
+        Lines that lacked fields made the reader fail with a bare KeyError.
+        """
+        self._check_damage(root, line)
+
+    def test_x1_thousands_of_digits_are_damage(self, root: Path) -> None:
+        """
+        A number too long for Python to convert is damage, and no ValueError.
+        """
+        self._check_damage(root, b'{"type":"x","seq":1,"time":1,"data":{"n":%b}}' % (b"1" * 5_000))
+
+    def test_x2_deep_nesting_is_damage(self, root: Path) -> None:
+        """
+        A line nested beyond the limit is damage, and no RecursionError.
+        """
+        deep = b"[" * 200_000 + b"]" * 200_000
+        self._check_damage(root, b'{"type":"x","seq":1,"time":1,"data":{"n":%b}}' % deep)
+
+    def test_x3_equal_keys_are_damage(self, root: Path) -> None:
+        """
+        An envelope that says a thing twice is damage, even where both say the same.
+        """
+        self._check_damage(root, b'{"type":"x","seq":1,"seq":1,"time":1,"data":{}}')
+
+    def _check_damage(self, root: Path, line: bytes) -> None:
+        """Plant a line in the place of seq 1: it is refused, and the others are served."""
+        self.need_lines()
+        lines = lines_of(make_header(), messages(3)).splitlines(keepends=True)
+        lines[2] = line + b"\n"
+        self.raw_write(root, "s1", b"".join(lines))
+
+        with self.open_store(root) as store:
+            snapshot = store.snapshot("s1")
+            with pytest.raises(CorruptLog) as caught:
+                snapshot.read(1, 2)
+            assert ("s1", 1) == (caught.value.session_id, caught.value.seq)
+            assert [message(0)] == snapshot.read(0, 1)
+            assert [message(2)] == snapshot.read(2, 3)
+
+    @pytest.mark.parametrize("seqs", [(0, 1, 3, 4, 5), (0, 1, 1, 2, 3)], ids=["hole", "twice"])
     def test_seqs_out_of_order_are_damage(self, root: Path, seqs: tuple[int, ...]) -> None:
         """
         A log whose seqs do not run 0, 1, 2 … is never served as if they did.
-
-        Field reports a9, d2: the first part of a log was lost, or a stretch was written
-        twice; a reader renumbered the rest.
         """
+        self._check_disorder(root, seqs)
+
+    def test_a9_log_that_starts_above_0_is_damage(self, root: Path) -> None:
+        """
+        A log whose first events are gone is not served as if it began later.
+
+        A tool that moved logs dropped the first part of large ones.
+        """
+        self._check_disorder(root, (5, 6, 7, 8, 9))
+
+    def test_d2_log_that_steps_back_is_damage(self, root: Path) -> None:
+        """
+        A log with a stretch written twice is neither renumbered nor cut.
+
+        A small step back in the seqs made a whole session unreadable; a patch then
+        shortened it in silence.
+        """
+        self._check_disorder(root, (0, 1, 2, 3, 2, 3, 4))
+
+    def _check_disorder(self, root: Path, seqs: tuple[int, ...]) -> None:
         self.need_lines()
         self.raw_write(root, "s1", lines_of(make_header(), [note(seq) for seq in seqs]))
         self.raw_write(root, "s2", lines_of(make_header("s2"), [note(0)]))
@@ -267,21 +342,26 @@ class MediumContract(ContractBase):
             assert ["a", "c"] == [head.header.id for head in walk_heads(store, limit=1)]
             assert 2 == store.append(make_header("a"), messages(1, start=1))
 
-    @pytest.mark.parametrize("tail", ["stub", "whole-without-end", "nul", "nul-line"])
-    def test_a1_torn_tail_is_cut_by_the_next_writer(self, root: Path, tail: str) -> None:
+    @pytest.mark.parametrize("cut", [1, 40, -1], ids=["one-byte", "stub", "all-but-the-end"])
+    def test_a1_torn_tail_is_cut_by_the_next_writer(self, root: Path, cut: int) -> None:
         """
         A last line that a crash tore is invisible to readers and gone after an append.
 
-        Field reports a1, a4: after a power cut in the middle of a line, the whole
-        conversation was shown as empty.
+        After a power cut in the middle of a line, a whole conversation was shown as empty.
         """
+        self._check_torn(root, encode_line(message(10, "other"))[:cut])
+
+    @pytest.mark.parametrize("end", [b"", b"\n"], ids=["bare", "with-line-end"])
+    def test_a4_nul_padding_is_cut_by_the_next_writer(self, root: Path, end: bytes) -> None:
+        """
+        NULs at the end of a log are a torn tail.
+
+        After a crash a log ended in a run of NULs; the session was not found any more.
+        """
+        self._check_torn(root, bytes(4_096) + end)
+
+    def _check_torn(self, root: Path, torn: bytes) -> None:
         self.need_text()
-        torn = {
-            "stub": encode_line(message(10))[:40],
-            "whole-without-end": encode_line(message(10, "other"))[:-1],
-            "nul": bytes(4_096),
-            "nul-line": bytes(4_096) + b"\n",
-        }[tail]
         good = lines_of(make_header(), messages(10))
         self.raw_write(root, "s1", good + torn)
 
