@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "view": "viewing",
     "copy": "copying",
     "import": "importing",
+    "mcp": "serving",
     "demo": "demo",
     "completion": "completion",
 }
