@@ -14,7 +14,7 @@ from eventlog.errors import ValueRejected
 from eventlog.model import Event, SessionHeader
 from eventlog.tables import FoldTables, MemoryTables
 
-from .layout import Layout
+from .layout import Layout, stamp_of
 from .logs import Logs
 from .medium import LINE_BYTES_MAX, LogFile
 from .names import LOG_SUFFIX, TORN_SUFFIX, stem_of, unfinished_name
@@ -133,7 +133,7 @@ class LockedLog:
         seen = last[-MARK_BYTES:]
         grown = evolve(
             layout,
-            status=(status.st_size, status.st_mtime_ns, status.st_ctime_ns),
+            status=stamp_of(status),
             settled=False,
             start=0,
             last_offset=end - len(last),

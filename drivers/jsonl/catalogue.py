@@ -5,6 +5,7 @@ The folder of the logs: what its names say, and the headers in listing order.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 from attrs import field, frozen
@@ -14,9 +15,9 @@ from eventlog.errors import CorruptLog, EventLogError, StoreUnavailable
 from eventlog.model import Fault, HeadKey, SessionHeader
 from eventlog.snapshot import ScanMeter
 
-from .layout import HeaderFacts, read_header
+from .layout import SETTLED_NS, HeaderFacts, read_header, stamp_of
 from .medium import LogFile
-from .names import LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of
+from .names import BACKUP_SUFFIX, LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of
 from .refusals import refusal
 
 __all__ = ["Catalogue", "Listing", "fault_of", "list_folder"]
@@ -82,7 +83,7 @@ def _place(listing: Listing, entry: os.DirEntry[str]) -> None:
         listing.strays.append(_stray(entry, "special", "is no regular file"))
     elif name.endswith(LOG_SUFFIX):
         listing.logs[name[: -len(LOG_SUFFIX)]] = entry
-    elif not name.endswith((TOMBSTONE_SUFFIX, TORN_SUFFIX)):
+    elif not name.endswith((TOMBSTONE_SUFFIX, TORN_SUFFIX, BACKUP_SUFFIX)):
         listing.strays.append(_stray(entry, "stray", "is no part of the store"))
 
 
@@ -108,6 +109,10 @@ class Catalogue:
     """
     The headers of a folder in the order of listings, remembered by name and inode.
 
+    An inode is used again soon after its file is gone, and then a name and its inode may be
+    those of another log. So where names came or went since the last look, the status of
+    each log is compared too, and the header of one that changed is read again.
+
     Not thread-safe: the owner locks.
     """
 
@@ -117,6 +122,10 @@ class Catalogue:
         self._facts: dict[str, HeaderFacts] = {}
         self._newest: SortedDict[tuple[int, str], str] = SortedDict()
         self._children: dict[str, SortedDict[tuple[int, str], str]] = {}
+        # Size and times of each log when its header was last seen to be the one known.
+        self._seen: dict[str, tuple[int, int, int]] = {}
+        # Inode and modification time of the folder, once its names cannot change unseen.
+        self._folder: tuple[int, int] | None = None
 
     def facts(self, stem: str) -> HeaderFacts | None:
         """Return the remembered first line of a log, None where there is none."""
@@ -129,18 +138,26 @@ class Catalogue:
         Returns:
             What could not be read, by path.
 
-        Cost: the folder's names, and one record for each log not seen before.
+        Cost: the folder's names, and one record for each log not seen before; where names
+        came or went, also a status for each log, and a record for each that changed.
 
         Raises:
             StoreUnavailable: The folder cannot be read.
         """
+        folder = self._folder_now()
+        is_same = folder is not None and folder == self._folder
+        self._folder = folder
         listing = list_folder(self._root, self._meter)
         faults: list[Fault] = []
         for stem in self._facts.keys() - listing.logs.keys():
             self.drop(stem)
         for stem, entry in listing.logs.items():
             known = self._facts.get(stem)
-            if known is None or known.inode != entry.inode():
+            if (
+                known is None
+                or known.inode != entry.inode()
+                or not (is_same or self._seen.get(stem) == _stamp_at(entry))
+            ):
                 fault = self.read(stem, entry.path)
                 if fault is not None:
                     faults.append(fault)
@@ -148,32 +165,43 @@ class Catalogue:
         faults.sort(key=lambda fault: fault.path or "")
         return faults
 
+    def _folder_now(self) -> tuple[int, int] | None:
+        """Return what tells whether names came or went; None where that is not sure yet."""
+        try:
+            status = os.stat(self._root)
+        except OSError:
+            return None
+        if time.time_ns() - status.st_mtime_ns <= SETTLED_NS:
+            return None
+        return status.st_ino, status.st_mtime_ns
+
     def read(self, stem: str, path: str) -> Fault | None:
         """Read one header anew. Returns what is wrong with it; None also where it is gone."""
-        self.drop(stem)
         try:
             with LogFile(path, id_of(stem), self._meter) as file:
-                self.put(stem, read_header(file, file.status()))
+                status = file.status()
+                self.put(stem, read_header(file, status), stamp_of(status))
                 self._meter.records += 1
         except FileNotFoundError:
-            return None
+            self.drop(stem)
         except (EventLogError, OSError) as error:
+            self.drop(stem)
             return fault_of(error, stem, path)
         return None
 
-    def put(self, stem: str, facts: HeaderFacts) -> None:
-        """Remember the first line of a log."""
+    def put(self, stem: str, facts: HeaderFacts, stamp: tuple[int, int, int]) -> None:
+        """Remember the first line of a log, and its status when that was seen."""
         known = self._facts.get(stem)
-        if known is facts:
-            return
-        if known is not None:
+        if known != facts:
             self.drop(stem)
-        self._facts[stem] = facts
-        for order in self._orders(facts.header):
-            order[HeadKey.from_header(facts.header).sort_key] = stem
+            self._facts[stem] = facts
+            for order in self._orders(facts.header):
+                order[HeadKey.from_header(facts.header).sort_key] = stem
+        self._seen[stem] = stamp
 
     def drop(self, stem: str) -> None:
         """Forget a log. Null case: it is not known."""
+        self._seen.pop(stem, None)
         facts = self._facts.pop(stem, None)
         if facts is not None:
             for order in self._orders(facts.header):
@@ -194,3 +222,10 @@ class Catalogue:
         if header.parent_session is not None:
             orders.append(self._children.setdefault(header.parent_session, SortedDict()))
         return orders
+
+
+def _stamp_at(entry: os.DirEntry[str]) -> tuple[int, int, int] | None:
+    try:
+        return stamp_of(entry.stat(follow_symlinks=False))
+    except OSError:
+        return None  # gone since it was listed: reading it says so

@@ -20,7 +20,7 @@ from .medium import LINE_BYTES_MAX, LogFile
 from .names import log_name
 from .tail import Tail
 
-__all__ = ["HeaderFacts", "Layout", "read_header", "survey"]
+__all__ = ["SETTLED_NS", "HeaderFacts", "Layout", "read_header", "stamp_of", "survey"]
 
 HEADER_BYTES: Final = 4096
 BLOCK_BYTES: Final = 1 << 20
@@ -113,6 +113,11 @@ class Layout:
         return SessionHead(self.facts.header, self.length, self.last_time)
 
 
+def stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+    """Return size, modification and change time: what tells whether a file changed."""
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def read_header(file: LogFile, status: os.stat_result) -> HeaderFacts:
     """
     Read the first line, and check that the file's name is that of its id.
@@ -170,7 +175,7 @@ def survey(
     facts = known.facts if known is not None else facts
     if facts is not None and (facts.device, facts.inode) != (status.st_dev, status.st_ino):
         known = facts = None
-    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    stamp = stamp_of(status)
     if known is not None and known.status == stamp and (known.settled or file.is_locked):
         return known
     if facts is not None and hash(file.pread(facts.stop, 0)) != facts.digest:

@@ -131,14 +131,14 @@ def _lock(fd: int, path: str, wait_s: float) -> None:
                 raise refusal(error, path, writing=True) from error
         waited_s = time.monotonic() - began
         if waited_s >= wait_s:
-            raise StoreBusy(_owner(fd), round(waited_s, 3))
+            raise StoreBusy(owner_of(fd), round(waited_s, 3))
         # Of several that wait, none should always be the one that comes too late.
         time.sleep(pause_s * random.uniform(0.5, 1.0))
         pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
 
-def _owner(fd: int) -> str | None:
-    """Say who holds the lock of *fd*; None where the system does not tell."""
+def owner_of(fd: int) -> str | None:
+    """Say who holds the lock of *fd*; None where nobody does, or the system does not tell."""
     status = os.fstat(fd)
     wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:

@@ -147,7 +147,7 @@ class Logs:
             if known is not None and known.identity != layout.identity:
                 self._drop_fold(known)
             self._layouts[stem] = layout
-            self.catalogue.put(stem, layout.facts)
+            self.catalogue.put(stem, layout.facts, layout.status)
 
     def forget(self, stem: str) -> None:
         """Drop what is known of a log that is gone. Null case: nothing is."""

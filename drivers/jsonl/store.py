@@ -15,6 +15,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from attrs import evolve
+
 from eventlog.admission import WritableLog
 from eventlog.errors import EventLogError, InvalidArgument, SessionNotFound, StoreUnavailable
 from eventlog.findings import Finding, Gap
@@ -49,6 +51,9 @@ from .writing import LogAppeared, read_tombstone, write_tombstone
 __all__ = ["JsonlSnapshot", "JsonlStore", "open_url"]
 
 LOCK_WAIT_S = 10.0
+
+# A page is built anew where a header in it was replaced since the folder was looked at.
+PAGE_ATTEMPTS = 5
 
 
 def open_url(path: str, options: Mapping[str, str], *, read_only: bool = False) -> JsonlStore:
@@ -152,43 +157,46 @@ class JsonlStore(EventStore):
 
         What has no place in the order is told on the first page.
         """
-        catalogue = self._logs.catalogue
         with self._logs.lock:
-            unplaced = catalogue.refresh()
-            faults = unplaced if after is None else []
-            items: list[SessionHead] = []
-            more = False
-            for stem in catalogue.walk(after, parent_id):
-                if len(items) == limit:
-                    more = True
+            unplaced = self._logs.catalogue.refresh()
+            for _ in range(PAGE_ATTEMPTS):
+                page = self._page_now(after, limit, parent_id)
+                if page is not None:
                     break
-                item = self._item(stem)
-                if isinstance(item, Fault):
-                    faults.append(item)
-                elif item is not None:
-                    items.append(item)
+            else:
+                raise StoreUnavailable(self.root, "headers change while they are listed")
+        faults = page.faults if after is not None else (*unplaced, *page.faults)
+        return evolve(page, faults=faults)
+
+    def _page_now(
+        self, after: HeadKey | None, limit: int, parent_id: str | None
+    ) -> HeadPage | None:
+        """Build a page; None where a log was found to stand elsewhere in the order."""
+        catalogue = self._logs.catalogue
+        items: list[SessionHead] = []
+        faults: list[Fault] = []
+        more = False
+        for stem in catalogue.walk(after, parent_id):
+            if len(items) == limit:
+                more = True
+                break
+            listed = catalogue.facts(stem)
+            path = self._logs.path(stem, LOG_SUFFIX)
+            try:
+                with LogFile(path, id_of(stem), self.meter) as file:
+                    layout = self._logs.survey(file)
+            except FileNotFoundError:
+                continue
+            except (EventLogError, OSError) as error:
+                catalogue.drop(stem)
+                faults.append(fault_of(error, stem, path))
+                continue
+            if listed != layout.facts:
+                return None
+            self.meter.records += 1
+            items.append(layout.head)
         next_key = HeadKey.from_header(items[-1].header) if more else None
         return HeadPage(tuple(items), next_key, tuple(faults))
-
-    def _item(self, stem: str) -> SessionHead | Fault | None:
-        """Return what a listing says of one log; None where it is gone or stands elsewhere."""
-        catalogue = self._logs.catalogue
-        path = self._logs.path(stem, LOG_SUFFIX)
-        listed = catalogue.facts(stem)
-        try:
-            with LogFile(path, id_of(stem), self.meter) as file:
-                layout = self._logs.survey(file)
-        except FileNotFoundError:
-            return None
-        except (EventLogError, OSError) as error:
-            catalogue.drop(stem)
-            return fault_of(error, stem, path)
-        self.meter.records += 1
-        # Rewritten in place with another header: it is found at its own place from now on.
-        key = HeadKey.from_header(layout.header)
-        if listed is not None and HeadKey.from_header(listed.header) != key:
-            return None
-        return layout.head
 
     def _changes(self, since: str | None) -> ChangeSet:
         listing = list_folder(self.root, self.meter)

@@ -36,9 +36,11 @@ from .refusals import refusal
 __all__ = [
     "LogAppeared",
     "append_lines",
+    "claimed",
     "create_log",
     "is_at",
     "read_tombstone",
+    "write_all",
     "write_tombstone",
 ]
 
@@ -88,7 +90,7 @@ def _write(fd: int, lines: Sequence[bytes]) -> int:
     """Write whole lines, in one call unless they are very many. Returns their bytes."""
     size = sum(map(len, lines))
     if size <= WRITE_BYTES_MAX or len(lines) == 1:
-        _write_all(fd, b"".join(lines))
+        write_all(fd, b"".join(lines))
     else:
         half = len(lines) // 2
         _write(fd, lines[:half])
@@ -96,7 +98,7 @@ def _write(fd: int, lines: Sequence[bytes]) -> int:
     return size
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
     written = os.write(fd, data)
     while written < len(data):
         # The next one says why this one was short.
@@ -128,9 +130,9 @@ def _cut_torn_tail(file: LogFile, layout: Layout, torn_path: str) -> None:
                     flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
                     torn = os.open(torn_path, flags, 0o600)
                     before = os.fstat(torn).st_size
-                _write_all(torn, block)
+                write_all(torn, block)
             if torn is not None:
-                _write_all(torn, b"\n")
+                write_all(torn, b"\n")
                 sync_file(torn)
                 sync_folder(os.path.dirname(torn_path))
         except BaseException:
@@ -173,7 +175,7 @@ def create_log(
     folder = os.path.dirname(path)
     try:
         make_folder(folder)
-        with _claimed(new_path, wait_s) as fd:
+        with claimed(new_path, wait_s) as fd:
             try:
                 _write(fd, lines)
                 sync_file(fd)
@@ -197,7 +199,7 @@ def create_log(
 
 
 @contextmanager
-def _claimed(new_path: str, wait_s: float) -> Iterator[int]:
+def claimed(new_path: str, wait_s: float) -> Iterator[int]:
     """
     Hold an empty, new and locked file at *new_path*.
 
@@ -261,7 +263,7 @@ def write_tombstone(path: str, session_id: str) -> None:
         except FileExistsError:
             return
         try:
-            _write_all(fd, orjson.dumps({"deleted": session_id}) + b"\n")
+            write_all(fd, orjson.dumps({"deleted": session_id}) + b"\n")
             sync_file(fd)
             sync_folder(os.path.dirname(path))
         except BaseException:

@@ -1,0 +1,105 @@
+"""
+Verifying a folder of logs: reads only, and waits for nobody.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from eventlog.errors import EventLogError
+from eventlog.findings import Change, Finding
+
+from .catalogue import fault_of, list_folder
+from .judging import Judgement, judge
+from .locking import owner_of
+from .logs import Logs
+from .medium import LogFile
+from .names import LOG_SUFFIX, id_of
+from .refusals import refusal
+
+__all__ = ["UNFINISHED", "is_being_written", "verified"]
+
+UNFINISHED: Final = ".new"
+
+
+def verified(logs: Logs) -> Iterator[Finding]:
+    """
+    Yield what is wrong with the folder, and then with each log, by name.
+
+    Raises:
+        StoreUnavailable: The folder cannot be read.
+    """
+    listing = list_folder(logs.root, logs.meter)
+    for stray in listing.strays:
+        yield Finding(stray.kind, stray.session_id, stray.path, detail=stray.detail)
+    yield from _leftovers(logs)
+    for stem in sorted(listing.tombstones):
+        path = logs.path(stem, LOG_SUFFIX)
+        if os.path.lexists(path):
+            detail = "the session is deleted, but its log is still there"
+            yield Finding("leftover", id_of(stem), path, detail=detail, change=Change("delete"))
+    for stem in sorted(listing.logs):
+        yield from _verified_log(logs, stem, listing.logs[stem].path)
+
+
+def _verified_log(logs: Logs, stem: str, path: str) -> Iterator[Finding]:
+    try:
+        file = LogFile(path, id_of(stem), logs.meter)
+    except FileNotFoundError:
+        return
+    except (EventLogError, OSError) as error:
+        fault = fault_of(error, stem, path)
+        yield Finding(fault.kind, fault.session_id, fault.path, detail=fault.detail)
+        return
+    with file:
+        try:
+            judgement = judge(file, file.status().st_size)
+        except EventLogError as error:
+            fault = fault_of(error, stem, path)
+            yield Finding(fault.kind, fault.session_id, fault.path, detail=fault.detail)
+            return
+        yield from found_in(file, judgement)
+
+
+def found_in(file: LogFile, judgement: Judgement) -> list[Finding]:
+    """Return the findings of a log, without the end that somebody is writing just now."""
+    if not judgement.is_torn or not is_being_written(file, judgement.size):
+        return judgement.findings
+    return [finding for finding in judgement.findings if finding.kind != "torn"]
+
+
+def is_being_written(file: LogFile, size: int) -> bool:
+    """Tell whether a writer holds the log, or wrote since it had *size* bytes."""
+    return owner_of(file.fd) is not None or file.status().st_size != size
+
+
+def _leftovers(logs: Logs) -> Iterator[Finding]:
+    """Yield the files of creations and repairs that a crash cut short."""
+    try:
+        names = sorted(os.listdir(logs.root))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise refusal(error, logs.root) from error
+    for name in names:
+        if not (name.startswith(".") and name.endswith(UNFINISHED)):
+            continue
+        path = f"{logs.root}/{name}"
+        stem = name[1 : -len(UNFINISHED)]
+        try:
+            with LogFile(path, id_of(stem), logs.meter) as file:
+                if owner_of(file.fd) is not None:
+                    continue  # somebody is creating it
+                size = file.status().st_size
+        except (EventLogError, OSError):
+            continue
+        yield Finding(
+            "leftover",
+            id_of(stem),
+            path,
+            size_bytes=size,
+            detail="left by a creation or a repair that did not end",
+            change=Change("set-aside"),
+        )
