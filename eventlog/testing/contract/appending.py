@@ -4,6 +4,7 @@ The contract of appending: creation, continuation, retries, batches of several s
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,14 @@ class AppendContract(ContractBase):
 
         assert 3_001 == store.append(make_header(), events)
         assert events == read_all(store, "s1")
+
+    def test_events_may_be_any_sequence(self, store: EventStore) -> None:
+        """
+        Events are taken from a tuple, or any other sequence, as from a list.
+        """
+        assert 2 == store.append(make_header(), tuple(messages(2)))
+        assert 4 == store.append(make_header(), deque(messages(2, start=2)))
+        assert messages(4) == read_all(store, "s1")
 
     def test_caller_keeps_its_list(self, store: EventStore) -> None:
         """

@@ -326,10 +326,13 @@ class MediumContract(ContractBase):
     def test_j4_damaged_session_is_a_fault_of_its_page(self, root: Path) -> None:
         """
         One session that cannot be read is a fault of the listing; the others are listed.
+
+        One bad file was reported as an empty store, or blocked all behind it.
         """
         self.need_lines()
         for session_id in ("a", "b", "c"):
-            self.raw_write(root, session_id, lines_of(make_header(session_id), messages(1)))
+            header = make_header(session_id, parent_session="p")
+            self.raw_write(root, session_id, lines_of(header, messages(1)))
         self.raw_write(root, "b", b"\x00\x00 no header\n")
 
         with self.open_store(root) as store:
@@ -340,7 +343,8 @@ class MediumContract(ContractBase):
             assert "b" in (fault.session_id, *Path(fault.path or "").stem.split("."))
             assert fault.kind
             assert ["a", "c"] == [head.header.id for head in walk_heads(store, limit=1)]
-            assert 2 == store.append(make_header("a"), messages(1, start=1))
+            assert ["a", "c"] == [head.header.id for head in walk_heads(store, parent="p")]
+            assert 2 == store.append(make_header("a", parent_session="p"), messages(1, start=1))
 
     @pytest.mark.parametrize("cut", [1, 40, -1], ids=["one-byte", "stub", "all-but-the-end"])
     def test_a1_torn_tail_is_cut_by_the_next_writer(self, root: Path, cut: int) -> None:
