@@ -96,7 +96,7 @@ def _stretches(
             yield CorpusPage((), None, corpus.first_faults(scan))
         # Ids are not empty, so this place is before every session of that millisecond.
         after = HeadKey(last_time, "")
-    step = min(max(limit, SCAN_HEADS) if filters else limit, PAGE_HEADS_MAX)
+    step = SCAN_HEADS if filters else min(limit, PAGE_HEADS_MAX)
     left = limit
     while True:
         stretch = corpus.walk(after, step, scan=scan, on_conflict=on_conflict)

@@ -96,6 +96,12 @@ class SessionQuery(SearchMethods):
         """The sources as of now, as an immutable value."""
         return self._corpus
 
+    def __repr__(self) -> str:
+        sources = [
+            repr(source) for source in (self._corpus.live, self._corpus.store) if source is not None
+        ]
+        return f"<SessionQuery of {' and '.join(sources) or 'nothing'}>"
+
     def mount(self, store: EventStore) -> None:
         """
         Read from *store* from now on, in the place of the one before.

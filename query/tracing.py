@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from eventlog.model import Fault
 
-from .corpus import Corpus
+from .corpus import Corpus, Scan
 from .corpus_snapshot import CorpusSnapshot
 from .errors import Code, SessionQueryError, check_cancel, check_id, not_found
 from .faults import distinct
@@ -19,6 +19,7 @@ from .records import Descendant, EventTrace, LineageTrace, SessionRecord
 __all__ = ["event_trace", "lineage_trace"]
 
 CHAIN_MAX: Final = 100
+HINT_CHILDREN: Final = 3
 
 Cancel: TypeAlias = Callable[[], bool]
 
@@ -69,7 +70,7 @@ def lineage_trace(corpus: Corpus, session_id: str, cancel: Cancel | None) -> Lin
     faults: list[Fault] = []
     target = corpus.find(session_id, faults)
     if target is None:
-        raise not_found(session_id)
+        raise _unknown(corpus, session_id)
     ancestors, unresolved = _ancestors(corpus, target, faults, cancel)
     descendants = _descendants(corpus, target, faults, cancel)
     return LineageTrace(
@@ -80,6 +81,18 @@ def lineage_trace(corpus: Corpus, session_id: str, cancel: Cancel | None) -> Lin
         unresolved,
         tuple(descendants),
         distinct(faults),
+    )
+
+
+def _unknown(corpus: Corpus, session_id: str) -> SessionQueryError:
+    """Return the error for a session that nobody has; it may be known from its children."""
+    children = corpus.walk(None, HINT_CHILDREN, scan=Scan(parents=(session_id,))).records
+    error = not_found(session_id)
+    if not children:
+        return error
+    names = ", ".join(repr(record.header.id) for record in children[:HINT_CHILDREN])
+    return SessionQueryError(
+        error.code, f"{error.detail}, though it is named as the parent of {names}", session_id
     )
 
 

@@ -507,6 +507,19 @@ def test_i5_the_header_decides_about_the_folder(query: SessionQuery, store: Even
         assert [f"s{number}"] == ids(query, filters=[Cwd([folder])])
 
 
+def test_a_query_says_what_it_reads(memory: EventStore) -> None:
+    """
+    Shown in a debugger, a query names its sources.
+    """
+    live = LiveSessions()
+    query = SessionQuery(live, memory)
+
+    assert f"<SessionQuery of {live!r} and {memory!r}>" == repr(query)
+    query.unmount()
+    assert f"<SessionQuery of {live!r}>" == repr(query)
+    assert "<SessionQuery of nothing>" == repr(SessionQuery())
+
+
 @pytest.mark.parametrize(
     "options",
     [

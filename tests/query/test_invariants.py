@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventlog import APPEND, Event, LiveSessions, Replace, SessionHeader
@@ -286,6 +286,7 @@ odd_events = st.builds(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(odd_events, max_size=12))
 def test_no_log_makes_it_raise(log: list[Event]) -> None:
     """

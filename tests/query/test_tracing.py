@@ -280,9 +280,11 @@ def test_l4_f5_a_parent_that_is_not_there(query: SessionQuery, store: EventStore
         assert (False, "x", None) == (trace.complete, trace.unresolved_parent_id, trace.root)
         assert ancestors == [record.header.id for record in trace.ancestors]
         assert 1 == len(query.read_surface(name).events)
-    for ask in (query.trace_session, query.read_surface):
-        with raises(Code.SESSION_NOT_FOUND):
-            ask("x")
+    with raises(Code.SESSION_NOT_FOUND):
+        query.read_surface("x")
+    with raises(Code.SESSION_NOT_FOUND) as caught:
+        query.trace_session("x")
+    assert "named as the parent of 'child', 'other'" in caught.value.detail
 
 
 def test_a_lineage_touches_its_own_sessions_only(memory: EventStore) -> None:
