@@ -524,9 +524,9 @@ def test_a_query_says_what_it_reads(memory: EventStore) -> None:
     "options",
     [
         {"live": 5},
-        {"live": object()},
+        {"live": b"x"},
         {"store": 5},
-        {"store": object()},
+        {"store": b"x"},
         {"vocabulary": {}},
         {"vocabulary": None},
         {"read_window_max": -1},
