@@ -458,6 +458,25 @@ def test_replaced_header_is_noticed(tmp_path: Path) -> None:
         store.append(make_header("s0", created_at=0), messages(2))
 
 
+def test_session_made_anew_by_another_store_is_listed(tmp_path: Path) -> None:
+    """
+    A session was deleted and made anew with another header, and its file got the inode of
+    the one before: a store that had listed it left it out. It stands at its new place.
+    """
+    store, other = JsonlStore(tmp_path), JsonlStore(tmp_path)
+    for number in range(5):
+        store.append(make_header(f"s{number}", created_at=10 + number), messages(1))
+    assert ["s4", "s3", "s2", "s1", "s0"] == [head.header.id for head in store.heads().items]
+    for created_at, order in ((99, "04321"), (11, "43201"), (0, "43210"), (13, "40321")):
+        other.delete("s0", forget=True)
+        header = make_header("s0", created_at=created_at, parent_session=f"p{created_at}")
+        other.append(header, messages(2))
+        for limit in (1, 2, 5):
+            page = store.heads(limit=limit)
+            assert [f"s{name}" for name in order[:limit]] == [head.header.id for head in page.items]
+        assert [header] == [head.header for head in store.children(f"p{created_at}").items]
+
+
 def test_stores_are_opened_by_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A URL names the folder; ``~`` expands; unknown options are refused."""
     monkeypatch.setenv("HOME", str(tmp_path))
