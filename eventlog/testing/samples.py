@@ -228,7 +228,12 @@ def _result(choose: Choose, surface: NaiveSurface) -> Event:
 
 
 def _rewrite(choose: Choose, surface: NaiveSurface) -> Event:
-    results = [seq for seq in surface.nodes if surface.events[seq].type == "tool/result"]
+    # A program may hold results of any data; only those of the usual shape name their call.
+    results = [
+        seq
+        for seq in surface.nodes
+        if surface.events[seq].type == "tool/result" and "message" in surface.events[seq].data
+    ]
     if not results:
         return _result(choose, surface)
     target = results[choose(len(results))]
