@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import EventStore, LiveSessions, open_store
+from eventlog import EventStore, LiveSessions
+from eventlog.drivers.memory import MemoryStore
 from eventlog.query import SessionQuery
 from support.query import SCHEMES, opened
 
@@ -22,7 +23,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EventStore
 @pytest.fixture
 def memory() -> Iterator[EventStore]:
     """A new store in memory, where the driver makes no difference."""
-    with open_store("memory:") as store:
+    with MemoryStore() as store:
         yield store
 
 
