@@ -150,8 +150,11 @@ def _survey(path: Path, stop_bytes: int) -> _Facts:
         # The file is named after its session; lines that name another were copied.
         session_id = main_id = path.stem
         parent = given if given is not None and given != session_id else None
+    elif type(given) is str:
+        session_id = main_id = given
     else:
-        session_id = main_id = given if type(given) is str else path.stem
+        detail = "none of its lines names a session"
+        raise CorruptLog(None, str(path), None, None, None, "header", detail)
     forked = first.get("forkedFrom")
     if agent is None and type(forked) is dict and type(forked.get("sessionId")) is str:
         parent = forked["sessionId"]
@@ -162,13 +165,16 @@ def _survey(path: Path, stop_bytes: int) -> _Facts:
         except ValueRejected as error:
             detail = f"its lines name no session: {error}"
             raise CorruptLog(None, str(path), None, None, None, "header", detail) from error
+    if created_at is None:
+        # Titles alone have no time.
+        created_at = os.stat(path).st_mtime_ns // 1_000_000
     cwd = first.get("cwd")
     return _Facts(
         session_id,
         main_id,
         agent,
         parent if parent != session_id else None,
-        created_at or 0,
+        created_at,
         cwd if type(cwd) is str and cwd else None,
         {name: first[name] for name in COMMON_KEYS if name in first},
         first.get("parentUuid") is None,

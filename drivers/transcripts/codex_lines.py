@@ -73,7 +73,7 @@ class CodexSession:
         if kind == "response_item":
             self._has_items = True
             return self._add_item(record, payload)
-        if kind in ITEM_TYPES and "payload" not in value:
+        if type(kind) is str and kind in ITEM_TYPES and "payload" not in value:
             self._has_items = True
             return self._add_item(record, value)  # the form of the first releases
         if kind == "event_msg":

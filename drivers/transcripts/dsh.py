@@ -5,7 +5,8 @@ A root holds ``PROJECT/ID/session.jsonl`` or ``session.jsonl.zstd``; a single fi
 name is read as well. Events keep their seq and their data, packed rows are unpacked. A
 line that cannot be read is a fault; what follows it is imported as long as it continues
 the log, and is a fault where it does not. A log whose surface is not valid is refused
-whole.
+whole. A log whose lines have lost ``seq`` and ``time``, as one that was normalised for
+comparison, is numbered by its lines, and has the time of its header throughout.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+import orjson
+from attrs import evolve
 
 from eventlog.codec import decode_line, event_from_wire, header_from_wire
 from eventlog.errors import CorruptLog, InvalidSurface, UnsupportedFormat, ValueRejected
@@ -39,6 +43,7 @@ from .zstd_frames import MAGIC, ZstdFrames
 __all__ = ["DeepSeekHarness", "read_log"]
 
 FIXED_NAMES: Final = ("session.jsonl", "session.jsonl.zstd")
+PACKED_ROWS: Final = ("text-chunks", "reasoning-chunks", "tool-call-chunks")
 
 
 class DeepSeekHarness(TranscriptSource):
@@ -100,6 +105,7 @@ def read_log(path: Path, stop_bytes: int, tally: RecordTally) -> Iterator[Item]:
     """
     header: SessionHeader | None = None
     length = 0
+    is_numbered: bool | None = None
     with _lines(path, stop_bytes, tally) as lines:
         for line in lines:
             tally.found += 1
@@ -112,6 +118,10 @@ def read_log(path: Path, stop_bytes: int, tally: RecordTally) -> Iterator[Item]:
                 tally.mapped += 1
                 yield Opened(header)
                 continue
+            if is_numbered is None:
+                is_numbered = not _lacks_numbers(line.text)
+            if not is_numbered:
+                line = _numbered(line, length, header.created_at)
             events, fault, altered = _events(line, path)
             if fault is None and events[0].seq != length:
                 reason = f"expected seq {length}, found {events[0].seq}"
@@ -185,6 +195,25 @@ def _events(line: Line, path: Path) -> tuple[list[Event], RecordFault | None, bo
     if isinstance(record, SessionHeader):
         return [], _fault(line, path, "malformed", "a second header"), False
     return [record] if isinstance(record, Event) else record, None, False
+
+
+def _lacks_numbers(text: bytes) -> bool:
+    """Tell whether a line is an event or a packed row without ``seq`` and ``time``."""
+    try:
+        record = read_object(text).value
+    except ValueRejected:
+        return False
+    return "data" in record and record.keys().isdisjoint(("seq", "time", "seq0", "time0"))
+
+
+def _numbered(line: Line, seq: int, time: int) -> Line:
+    """Return a line with the numbers that it lacks; another one as it is."""
+    if not _lacks_numbers(line.text):
+        return line
+    record = read_object(line.text).value
+    names = ("seq0", "time0") if record.get("type") in PACKED_ROWS else ("seq", "time")
+    whole = {"type": record.get("type"), names[0]: seq, names[1]: time, **record}
+    return evolve(line, text=orjson.dumps(whole))
 
 
 def _cleaned_event(text: bytes) -> Event:

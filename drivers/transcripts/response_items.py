@@ -38,8 +38,8 @@ def call_of(item: Object, key: str) -> tuple[str, str, str] | None:
         name, arguments = item.get("name"), item.get("arguments")
     elif kind == "custom_tool_call":
         name, arguments = item.get("name"), item.get("input")
-    elif kind in OTHER_CALLS:
-        name, arguments = str(kind).removesuffix("_call"), item.get(OTHER_CALLS[str(kind)])
+    elif type(kind) is str and kind in OTHER_CALLS:
+        name, arguments = kind.removesuffix("_call"), item.get(OTHER_CALLS[kind])
     else:
         return None
     call_id = item.get("call_id") or item.get("id") or key
