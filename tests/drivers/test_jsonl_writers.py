@@ -29,7 +29,7 @@ from eventlog.errors import (
     StoreUnavailable,
 )
 from support import make_header, message, messages
-from support.jsonl import Child, files_in, in_child, log_bytes, plant
+from support.jsonl import Child, files_in, forked, in_child, log_bytes, plant
 
 Tell = Callable[[Any], None]
 
@@ -208,7 +208,7 @@ def test_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
 
         threading.Thread(target=stay, daemon=True).start()
         entered.wait(30)
-        grandchild = os.fork()
+        grandchild = forked()
         if grandchild == 0:
             time.sleep(60)
             os._exit(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from eventlog.drivers.jsonl.names import log_name
 
 from . import make_header, messages
 
-__all__ = ["Child", "files_in", "in_child", "log_bytes", "plant", "wire"]
+__all__ = ["Child", "files_in", "forked", "in_child", "log_bytes", "plant", "wire"]
 
 
 def log_bytes(header: SessionHeader | None = None, events: Sequence[Event] | int = 10) -> bytes:
@@ -43,6 +44,14 @@ def files_in(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(root.iterdir()) if path.is_file()}
 
 
+def forked() -> int:
+    """Fork as :func:`os.fork` does, also where other threads run."""
+    with warnings.catch_warnings():
+        # Newer Pythons warn that such a child may hang; these do little, and are killed.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 class Child:
     """
     A forked process that runs *work*; *work* gets a function that tells the parent something.
@@ -52,7 +61,7 @@ class Child:
 
     def __init__(self, work: Callable[[Callable[[Any], None]], None]) -> None:
         self._reader, writer = os.pipe()
-        self.pid = os.fork()
+        self.pid = forked()
         if self.pid == 0:
             os.close(self._reader)
 
