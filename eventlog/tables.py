@@ -172,6 +172,22 @@ class MemoryTables:
     def put_citation(self, source: int, seq: int) -> None:
         self._citing.setdefault(source, []).append(seq)
 
+    def replacement_rows(self) -> Iterator[tuple[int, int, Sequence[int]]]:
+        """Yield (seq, label, shadowed) of each replacement, by seq."""
+        for seq in sorted(self._replaced):
+            yield seq, self._labels[seq], self._replaced[seq]
+
+    def shadowed_rows(self) -> Iterator[tuple[int, int]]:
+        """Yield (shadowed node, its replacer), by node."""
+        for node in sorted(self._replaced_by):
+            yield node, self._replaced_by[node]
+
+    def citation_rows(self) -> Iterator[tuple[int, int]]:
+        """Yield (source, citing event), ascending."""
+        for source in sorted(self._citing):
+            for citing in sorted(self._citing[source]):
+                yield source, citing
+
     def as_of(self, length: int) -> MemoryTables:
         """
         Return a copy as it was when the log had *length* events.

@@ -309,6 +309,8 @@ def decode_events(values: Iterable[bytes], start: int, count: int) -> tuple[list
             add(build(seq, time, name, value[end:-4], op, sources, flags >= _IGNORABLE))
     except struct.error as error:
         raise Damaged(seq, f"the event is too short: {error}") from error
+    except (UnicodeDecodeError, EventLogError) as error:
+        raise Damaged(seq, f"the event is malformed: {error}") from error
     if len(events) != count:
         raise Damaged(start + len(events), "the event is missing")
     return events, sum(map(len, taken))

@@ -17,6 +17,7 @@ from eventlog.errors import (
     InvalidArgument,
     SessionNotFound,
 )
+from eventlog.findings import Finding, Gap
 from eventlog.log import pinned_length
 from eventlog.model import Batch, Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.snapshot import LogSnapshot, Snapshot
@@ -40,7 +41,10 @@ from .layout import (
 )
 from .logs import check_alive, corrupt, read_events, session_row
 from .removal import remove
+from .repairing import repaired
+from .salvaging import salvaged
 from .tables import RowTables
+from .verifying import verified
 
 __all__ = ["LmdbStore", "open_url"]
 
@@ -194,6 +198,20 @@ class LmdbStore(EventStore):
 
     def _delete(self, session_id: str, forget: bool) -> bool:
         return remove(self._environment, session_id, forget=forget, wait_s=self._wait_s)
+
+    # Damage
+
+    def _verify(self) -> Iterator[Finding]:
+        return verified(self._environment)
+
+    def _repair(self, dry_run: bool) -> list[Finding]:
+        return repaired(self._environment, dry_run, wait_s=self._wait_s)
+
+    def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        found = salvaged(self._environment, session_id)
+        if found is None:
+            raise SessionNotFound(session_id)
+        return found
 
     # Reading
 

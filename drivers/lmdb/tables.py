@@ -12,10 +12,11 @@ from typing import Final
 import lmdb
 
 from eventlog.snapshot import ScanMeter
+from eventlog.tables import MemoryTables
 
-from .layout import Damaged
+from .layout import U64, Damaged
 
-__all__ = ["RowTables", "RowWriter"]
+__all__ = ["RowTables", "RowWriter", "rows_of", "seq_of_row"]
 
 _NODE, _LABEL, _REPLACED, _SHADOWED, _CITATION = b"n", b"l", b"r", b"s", b"c"
 _KEY: Final = struct.Struct(">Q1sQ")
@@ -223,6 +224,26 @@ class RowWriter(RowTables):
         if items:
             with self._transaction.cursor(self._rows) as cursor:
                 cursor.putmulti(items)
+
+
+def rows_of(tables: MemoryTables, ordinal: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows that a session with these *tables* has, in the order of their keys."""
+    for source, citing in tables.citation_rows():
+        yield _CITATION_KEY.pack(ordinal, _CITATION, source, citing), b""
+    for seq, label, _ in tables.replacement_rows():
+        yield _KEY.pack(ordinal, _LABEL, seq), _SEQ.pack(label)
+    for label, node in tables.walk(0):
+        yield _KEY.pack(ordinal, _NODE, label), _SEQ.pack(node)
+    for seq, _, shadowed in tables.replacement_rows():
+        value = struct.pack(f"<{len(shadowed)}Q", *shadowed)
+        yield _KEY.pack(ordinal, _REPLACED, seq), value
+    for node, replacer in tables.shadowed_rows():
+        yield _KEY.pack(ordinal, _SHADOWED, node), _SEQ.pack(replacer)
+
+
+def seq_of_row(key: bytes) -> int | None:
+    """Return the first seq in the key of a row; None where it has none."""
+    return U64.unpack_from(key, _PREFIX_BYTES)[0] if len(key) >= _KEY.size else None
 
 
 def _unpacked(form: struct.Struct, row: bytes) -> int:
