@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,6 +23,7 @@ from eventlog import (
 )
 from eventlog.drivers.memory import MemoryStore
 from eventlog.errors import StoreClosed, StoreReadOnly
+from eventlog.findings import Finding, Gap
 from eventlog.testing import StoreContract, make_header, messages
 
 
@@ -61,6 +62,15 @@ class ReadThrough(EventStore):
 
     def changes(self, since: str | None = None) -> ChangeSet:
         return self._reader.changes(since)
+
+    def verify(self) -> Iterator[Finding]:
+        return self._reader.verify()
+
+    def repair(self, *, dry_run: bool = True) -> list[Finding]:
+        return self._inner.repair(dry_run=dry_run)
+
+    def salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        return self._reader.salvage(session_id)
 
     def close(self) -> None:
         super().close()
@@ -111,6 +121,7 @@ def test_wrapper_refuses_writes_to_a_full_store(inner: MemoryStore) -> None:
         lambda: wrapper.append(make_header(), messages(3)),
         lambda: wrapper.append_many([Batch(make_header(), messages(1, start=3))]),
         lambda: wrapper.delete("s1"),
+        lambda: wrapper.repair(dry_run=False),
     ):
         with pytest.raises(StoreReadOnly) as caught:
             write()

@@ -5,6 +5,7 @@ The whole contract of a store, put together from its themes.
 from __future__ import annotations
 
 from eventlog.testing.contract.appending import AppendContract
+from eventlog.testing.contract.caring import CareContract
 from eventlog.testing.contract.cost import CostContract
 from eventlog.testing.contract.deleting import DeleteContract
 from eventlog.testing.contract.lifetimes import LifetimeContract
@@ -33,6 +34,7 @@ class StoreContract(
     LifetimeContract,
     SharingContract,
     MediumContract,
+    CareContract,
 ):
     """
     Every promise of :class:`~eventlog.EventStore`, one a test.

@@ -4,19 +4,20 @@ What a driver's author fills in, and what all parts of the contract use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
 
-from eventlog.model import Batch, Event, EventClass, HeadKey, SessionHead
+from eventlog.codec import encode_line
+from eventlog.model import Batch, Event, EventClass, HeadKey, SessionHead, SessionHeader
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import EventStore
 from eventlog.testing.naive import NaiveSurface
 from eventlog.testing.samples import make_header, messages
 
-__all__ = ["ContractBase", "read_all", "surface_facts", "walk_heads"]
+__all__ = ["ContractBase", "lines_of", "read_all", "surface_facts", "walk_heads"]
 
 
 class ContractBase:
@@ -142,6 +143,24 @@ class ContractBase:
         if self.raw_form != "text":
             pytest.skip("raw_form: this medium keeps no text")
 
+    def need_fold_of_lines(self, root: Path) -> None:
+        """Skip the test where a planted log's surface would be in tables that were not."""
+        self.need_lines()
+        with self.open_store(root) as store:
+            if store.capabilities.bounded_surface:
+                pytest.skip("bounded_surface: this medium keeps tables beside the lines")
+
+    def medium(self, root: Path) -> dict[str, tuple[int, bytes]]:
+        """Return each file of the medium with its mode and content; {} where there is none."""
+        return {
+            str(path.relative_to(root)): (
+                path.stat().st_mode,
+                path.read_bytes() if path.is_file() else b"",
+            )
+            for path in sorted(root.rglob("*"))
+            if path.name not in self.volatile_files
+        }
+
     def need_index(self, name: str) -> None:
         """Skip the test where the driver answers by reading every head."""
         if name in self.scanned:
@@ -171,6 +190,11 @@ def walk_heads(
             return found
         assert page.items, "a page with a next key has at least one item"
         key = page.next_key
+
+
+def lines_of(header: SessionHeader, events: Sequence[Event]) -> bytes:
+    """Return the lines of a whole session."""
+    return b"".join([encode_line(header), *map(encode_line, events)])
 
 
 def surface_facts(log: LogSnapshot | NaiveSurface) -> dict[str, object]:

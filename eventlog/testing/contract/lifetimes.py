@@ -39,6 +39,11 @@ STORE_CALLS: dict[str, Callable[[EventStore], Any]] = {
     "children-bad": lambda store: store.children("", limit=0),
     "changes": lambda store: store.changes(),
     "changes-bad": lambda store: store.changes("no token"),
+    "verify": lambda store: list(store.verify()),
+    "salvage": lambda store: list(store.salvage("s1")),
+    "salvage-unknown": lambda store: list(store.salvage("unknown")),
+    "repair": lambda store: store.repair(dry_run=False),
+    "repair-dry": lambda store: store.repair(),
 }
 
 SNAPSHOT_CALLS: dict[str, Callable[[LogSnapshot], Any]] = {
@@ -51,7 +56,10 @@ SNAPSHOT_CALLS: dict[str, Callable[[LogSnapshot], Any]] = {
     "citing": lambda snapshot: snapshot.citing(0),
 }
 
-WRITES = ("append", "append-bad", "append_many", "append_many-none", "delete", "delete-bad")
+WRITES = (
+    *("append", "append-bad", "append_many", "append_many-none"),
+    *("delete", "delete-bad", "repair"),
+)
 
 
 class LifetimeContract(ContractBase):
@@ -195,7 +203,7 @@ class LifetimeContract(ContractBase):
         facts, listed = surface_facts(store.snapshot("s1")), walk_heads(store)
 
         with self.reopened(store, root, read_only=True) as again:
-            before = self._medium(root)
+            before = self.medium(root)
             assert listed == walk_heads(again)
             assert facts == surface_facts(again.snapshot("s1"))
             assert ["c"] == [head.header.id for head in walk_heads(again, parent="s1")]
@@ -203,7 +211,7 @@ class LifetimeContract(ContractBase):
                 again.append(make_header(), messages(1, start=5))
             with pytest.raises(StoreReadOnly):
                 again.delete("s1")
-            assert before == self._medium(root)
+            assert before == self.medium(root)
 
     def test_reads_never_write(self, store: EventStore, root: Path) -> None:
         """
@@ -213,14 +221,14 @@ class LifetimeContract(ContractBase):
         store.append(make_header("c", parent_session="s1"), messages(2))
         store.append(make_header("d"), messages(2))
         store.delete("d")
-        before = self._contents(store), self._medium(root)
+        before = self._contents(store), self.medium(root)
 
         run_all_reads(store)
         for call in ("append-bad", "delete-bad", "head-bad", "heads-bad", "changes-bad"):
             with suppress(EventLogError):
                 STORE_CALLS[call](store)
 
-        assert before == (self._contents(store), self._medium(root))
+        assert before == (self._contents(store), self.medium(root))
 
     def test_store_says_where_it_is(self, store: EventStore) -> None:
         """
@@ -241,17 +249,6 @@ class LifetimeContract(ContractBase):
             contents.append((head, read_all(store, head.header.id), facts))
         return contents
 
-    def _medium(self, root: Path) -> dict[str, tuple[int, bytes]]:
-        """Every file of the medium with its mode and content; {} where there is none."""
-        return {
-            str(path.relative_to(root)): (
-                path.stat().st_mode,
-                path.read_bytes() if path.is_file() else b"",
-            )
-            for path in sorted(root.rglob("*"))
-            if path.name not in self.volatile_files
-        }
-
 
 def run_all_reads(store: EventStore) -> None:
     """Read everything in every way, unknown sessions too."""
@@ -270,3 +267,6 @@ def run_all_reads(store: EventStore) -> None:
     store.heads(after=page.next_key)
     token = store.changes().token
     store.changes(token)
+    assert [] == list(store.verify()) == store.repair()
+    for head in store.heads().items:
+        assert head.length == len(list(store.salvage(head.header.id)))

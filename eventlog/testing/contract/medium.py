@@ -16,9 +16,14 @@ from hypothesis import given
 
 from eventlog.codec import encode_line
 from eventlog.errors import CorruptLog, EventLogError, InvalidSurface, SequenceConflict
-from eventlog.model import Event, SessionHeader
 from eventlog.store import EventStore
-from eventlog.testing.contract.base import ContractBase, read_all, surface_facts, walk_heads
+from eventlog.testing.contract.base import (
+    ContractBase,
+    lines_of,
+    read_all,
+    surface_facts,
+    walk_heads,
+)
 from eventlog.testing.contract.values import KEPT, NUMBERS, quick
 from eventlog.testing.naive import NaiveSurface
 from eventlog.testing.samples import (
@@ -120,7 +125,7 @@ class MediumContract(ContractBase):
         """
         The surface of a log that stands on the medium is the fold of its events.
         """
-        self._need_fold_of_lines(root)
+        self.need_fold_of_lines(root)
         events = random_log(Random(3).randrange, 50)
         self.raw_write(root, "s1", lines_of(make_header(), events))
 
@@ -286,7 +291,7 @@ class MediumContract(ContractBase):
 
         References to entries that were never written made most of a history unreachable.
         """
-        self._need_fold_of_lines(root)
+        self.need_fold_of_lines(root)
         events = [*messages(6), summary(6, 3, 5, [3, 4, 5, 7]), *messages(2, start=7)]
         self.raw_write(root, "s1", lines_of(make_header(), events))
 
@@ -393,13 +398,3 @@ class MediumContract(ContractBase):
                 assert 6 == store.append(make_header(), batch)
                 assert [5, 3, 4] == store.snapshot("s1").nodes()
             assert whole == self.raw_read(root, "s1")
-
-    def _need_fold_of_lines(self, root: Path) -> None:
-        """Skip the test where planting a log's lines leaves tables of a surface unwritten."""
-        with self.open_store(root) as store:
-            if store.capabilities.bounded_surface:
-                pytest.skip("bounded_surface: this medium keeps tables beside the lines")
-
-
-def lines_of(header: SessionHeader, events: list[Event]) -> bytes:
-    return b"".join([encode_line(header), *map(encode_line, events)])

@@ -11,10 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attrs import evolve
-
 from eventlog import (
-    ChangeSet,
     Event,
     EventClass,
     HeadKey,
@@ -25,6 +22,7 @@ from eventlog import (
 )
 from eventlog.drivers.memory import _StoredSnapshot
 from eventlog.errors import CorruptLog, SessionNotFound
+from eventlog.findings import Finding, Gap
 from eventlog.snapshot import MeteredTables
 from eventlog.tables import MemoryTables, ViewTables
 from support.broken.appends import BrokenMemory, BrokenSqlite
@@ -293,140 +291,6 @@ class BuiltinErrors(BrokenMemory):
             raise KeyError(session_id) from None
 
 
-class TiesAsTheyCame(BrokenMemory):
-    """Lists sessions of one millisecond in the order of their creation."""
-
-    promise = "test_ties_are_in_code_point_order"
-
-    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
-        heads = [log.head() for log in self._logs.values()]
-        heads.sort(key=lambda head: -head.header.created_at)
-        keys = [HeadKey.from_header(head.header) for head in heads]
-        start = keys.index(after) + 1 if after in keys else 0
-        more = len(heads) > start + limit
-        return HeadPage(
-            tuple(heads[start : start + limit]), keys[start + limit - 1] if more else None
-        )
-
-
-class PageBoundaryRepeated(BrokenMemory):
-    """Begins a page with the session that ended the one before."""
-
-    promise = "test_pages_hold_each_session_once"
-
-    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
-        page = super()._heads(after, limit)
-        head = None if after is None else self._head(after.session_id)
-        return page if head is None else evolve(page, items=(head, *page.items)[:limit])
-
-
-class LimitExceeded(BrokenMemory):
-    """Gives one session more than was asked for."""
-
-    promise = "test_page_is_as_long_as_its_limit"
-
-    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
-        return super()._heads(after, limit + 1)
-
-
-class LastPageHasANext(BrokenMemory):
-    """Names a next page whenever a page is full."""
-
-    promise = "test_page_is_as_long_as_its_limit"
-
-    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
-        page = super()._heads(after, limit)
-        if len(page.items) < limit:
-            return page
-        return evolve(page, next_key=HeadKey.from_header(page.items[-1].header))
-
-
-class KeyMustExist(BrokenMemory):
-    """Starts over when the session of a page's key is gone."""
-
-    promise = "test_key_of_a_session_that_is_gone"
-
-    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
-        known = after is not None and after.session_id in self._logs
-        return super()._heads(after if known else None, limit)
-
-
-class FaultFailsThePage(BrokenSqlite):
-    """Fails a whole listing because of one session."""
-
-    promise = "test_j4_damaged_session_is_a_fault_of_its_page"
-
-    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
-        page = super()._heads(after, limit)
-        for fault in page.faults:
-            raise CorruptLog(fault.session_id, fault.path, None, None, None, fault.kind)
-        return page
-
-
-class DamagedSessionHidden(BrokenSqlite):
-    """Lists what it can read, and is silent about the rest."""
-
-    promise = "test_j4_damaged_session_is_a_fault_of_its_page"
-
-    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
-        return evolve(super()._heads(after, limit), faults=())
-
-
-class OrphansMissing(BrokenMemory):
-    """Lists no children of a session that is not there."""
-
-    promise = "test_f5_parent_need_not_exist"
-
-    def _children(self, parent_id: str, after: HeadKey | None, limit: int) -> HeadPage:
-        if parent_id not in self._logs:
-            return HeadPage((), None)
-        return super()._children(parent_id, after, limit)
-
-
-class ChildrenByPrefix(BrokenMemory):
-    """Lists the children of every session whose id begins alike."""
-
-    promise = "test_children_of_ids_that_resemble"
-
-    def _children(self, parent_id: str, after: HeadKey | None, limit: int) -> HeadPage:
-        page = super()._heads(after, 1_000)
-        children = [h for h in page.items if (h.header.parent_session or "").startswith(parent_id)]
-        return HeadPage(tuple(children[:limit]), None)
-
-
-class OnlyCreationIsAChange(BrokenMemory):
-    """Names new sessions, and none that merely grew."""
-
-    promise = "test_changes_name_what_was_appended_to"
-
-    def _changed(self, session_id: str) -> None:
-        if session_id not in self._positions or session_id not in self._logs:
-            super()._changed(session_id)
-
-
-class DeletionIsNoChange(BrokenMemory):
-    """Does not name sessions that were deleted."""
-
-    promise = "test_changes_name_deleted_sessions"
-
-    def _changes(self, since: str | None) -> ChangeSet:
-        changes = super()._changes(since)
-        return evolve(changes, session_ids=tuple(s for s in changes.session_ids if s in self._logs))
-
-
-class TokenOfThisObject(BrokenSqlite):
-    """Gives out tokens that only it can read."""
-
-    promise = "test_changes_tokens_work_in_another_store"
-
-    def _changes(self, since: str | None) -> ChangeSet:
-        own = f"{id(self)}:"
-        if since is not None and not since.startswith(own):
-            return ChangeSet((), own)
-        changes = super()._changes(None if since is None else since.removeprefix(own))
-        return evolve(changes, token=own + changes.token)
-
-
 class HeadRemembered(BrokenSqlite):
     """Keeps the head that it has seen last, and does not look again."""
 
@@ -466,3 +330,46 @@ class ReadPrunes(BrokenMemory):
         if page.next_key is not None:
             self._delete(next(iter(self._logs)), True)
         return page
+
+
+class DamageUnnoticed(BrokenSqlite):
+    """Finds nothing wrong."""
+
+    promise = "test_damage_is_found_and_salvaged_around"
+
+    def _verify(self) -> Iterator[Finding]:
+        return iter(())
+
+
+class GapInSilence(BrokenSqlite):
+    """Salvages what follows damage as if it continued what came before."""
+
+    promise = "test_damage_is_found_and_salvaged_around"
+
+    def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        return (piece for piece in super()._salvage(session_id) if isinstance(piece, Event))
+
+
+class SalvageStopsAtDamage(BrokenSqlite):
+    """Gives up at the first damage."""
+
+    promise = "test_damage_is_found_and_salvaged_around"
+
+    def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
+        for piece in super()._salvage(session_id):
+            yield piece
+            if isinstance(piece, Gap):
+                return
+
+
+class DryRunRepairs(BrokenSqlite):
+    """Throws damaged sessions away, asked or not."""
+
+    promise = "test_j10_repair_is_asked_for_tried_and_done_once"
+
+    def _repair(self, dry_run: bool) -> list[Finding]:
+        findings = super()._repair(dry_run)
+        for finding in findings:
+            assert finding.session_id is not None
+            self._delete(finding.session_id, True)
+        return findings
