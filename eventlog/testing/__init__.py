@@ -7,6 +7,11 @@ A driver is held to the contract by one subclass with one factory::
         def open_store(self, root, *, read_only=False):
             return MyStore(root, read_only=read_only)
 
+:class:`StoresAgree` runs random programs over several stores and a naive model at once.
+:class:`FaultyStore` fails on purpose, for the tests of whoever uses a store. The rest
+makes what they store: strategies for Hypothesis, and samples for tests that name their
+input. :func:`check_invariants` judges a log that a harness wrote.
+
 Needs the extra ``testing``; importing :mod:`eventlog` does not import it.
 """
 
@@ -22,6 +27,7 @@ except ImportError as error:
 for part in ("contract", "agreed_writes", "agreement"):
     pytest.register_assert_rewrite(f"eventlog.testing.{part}")
 
+from eventlog.invariants import check_invariants  # noqa: E402
 from eventlog.testing.agreement import StoresAgree  # noqa: E402
 from eventlog.testing.contract import StoreContract  # noqa: E402
 from eventlog.testing.faulty import FaultyStore  # noqa: E402
@@ -55,6 +61,7 @@ __all__ = [
     "StoreContract",
     "StoresAgree",
     "busy_log",
+    "check_invariants",
     "event_data",
     "event_types",
     "headers",
