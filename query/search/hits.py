@@ -20,10 +20,12 @@ from .excerpts import excerpt
 from .parsing import Query
 from .provider import Match, Tier
 
-__all__ = ["HitMaker", "score_of"]
+__all__ = ["HitMaker", "exact_relevance", "score_of"]
 
-EXACT_BONUS: Final = 1.1
-"""What a hit's relevance is multiplied by where the text has the query to the letter."""
+EXACT_SHARE: Final = 0.1
+EXACT_LEAST: Final = 0.01
+"""What a hit's relevance gains where the text has the query to the letter: a share of it,
+and a little where it has none, as with a word that stands everywhere."""
 
 
 class HitMaker:
@@ -122,6 +124,11 @@ class HitMaker:
         if not events:
             return None
         return log, events[0], self._vocabulary.text(events[0])
+
+
+def exact_relevance(relevance: float) -> float:
+    """Return the relevance of a match whose text has the query to the letter."""
+    return relevance * (1 + EXACT_SHARE) + EXACT_LEAST
 
 
 def score_of(tier: Tier, relevance: float) -> float:

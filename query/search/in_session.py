@@ -9,6 +9,7 @@ later is current on all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
 from typing import Final
 
 from attrs import frozen
@@ -25,7 +26,7 @@ from ..filters import EventFilter, Text, described
 from .answers import SearchHit, SearchPage
 from .engines import Engines
 from .excerpts import EXCERPT_BYTES
-from .hits import EXACT_BONUS, HitMaker, score_of
+from .hits import HitMaker, exact_relevance, score_of
 from .narrowing import document_scope
 from .parsing import Query, parse
 from .provider import Answer, Match, Place, SearchMode, SearchProvider, SessionRequest, Sort, Tier
@@ -184,21 +185,16 @@ def _best(
     # A query with capitals, accents or signs means them, but the index has none of these:
     # the best matches of a place are looked at again.
     looked_at = limit if query.is_plain or query.whole is None else max(limit, RERANKED)
-    drawn: list[Match] = []
     chosen: list[tuple[Match, float]] = []
-    for match in matches:
-        if drawn and match.place != drawn[0].place:
-            chosen += _reranked(drawn, looked_at, query, maker)[: limit - len(chosen)]
-            drawn = []
-            if len(chosen) >= limit:
-                return chosen, match.place
-        drawn.append(match)
-        if len(drawn) > looked_at:
-            break
-    taken = _reranked(drawn, looked_at, query, maker)
-    room = limit - len(chosen)
-    chosen += taken[:room]
-    return chosen, drawn[0].place if len(taken) > room else None
+    for place, group in groupby(matches, key=lambda match: match.place):
+        if len(chosen) == limit:
+            return chosen, place
+        drawn = list(islice(group, looked_at + 1))
+        room = limit - len(chosen)
+        chosen += _reranked(drawn, looked_at, query, maker)[:room]
+        if len(drawn) > room:
+            return chosen, place
+    return chosen, None
 
 
 def _reranked(
@@ -209,7 +205,7 @@ def _reranked(
     scored = [
         (
             match,
-            match.relevance * EXACT_BONUS
+            exact_relevance(match.relevance)
             if index < looked_at and match.tier >= Tier.ALL and maker.is_exact(match)
             else match.relevance,
         )

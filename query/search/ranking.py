@@ -198,9 +198,9 @@ def _newest_rows(read: Read, limits: Narrowing, body: str, below: int | None) ->
 def _one_by_one(
     read: Read, tier: Tier, rank: int, rows: Sequence[Row], limits: Narrowing
 ) -> Iterator[Match]:
-    """Yield matches that are each a place of their own: the walk goes on behind its seq."""
+    """Yield matches that are each a place of their own: a walk begins there with this one."""
     for match in _detailed(read, _Window(tier, Place(rank, 0, None), rows), limits):
-        yield evolve(match, place=Place(rank, 0, match.seq))
+        yield evolve(match, place=Place(rank, 0, match.seq + 1))
 
 
 def _detailed(read: Read, window: _Window, limits: Narrowing) -> Iterator[Match]:

@@ -129,7 +129,7 @@ class _Scan:
         """Yield every document, newest first."""
         for match in reversed(self._matches):
             if self._is_ahead(match, 0):
-                yield evolve(match, place=Place(0, 0, match.seq))
+                yield evolve(match, place=Place(0, 0, match.seq + 1))
 
     def by_relevance(self) -> Iterator[Match]:
         """Yield the matches tier by tier."""
@@ -154,7 +154,9 @@ class _Scan:
             matches = {match.seq: match for match in group()}
             for seq in sorted(matches, reverse=True):
                 if self._is_ahead(matches[seq], rank):
-                    yield evolve(matches[seq], tier=tier, relevance=0.0, place=Place(rank, 0, seq))
+                    yield evolve(
+                        matches[seq], tier=tier, relevance=0.0, place=Place(rank, 0, seq + 1)
+                    )
             if matches or place is not None:
                 return
 

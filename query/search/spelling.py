@@ -52,15 +52,18 @@ class Spelling:
         Return other spellings of *query*, the likeliest first: for each of its parts one
         phrase, at least one of them another.
         """
-        choices = []
+        choices: list[list[tuple[int, Phrase]]] = []
         for part in query.parts:
             others = self.candidates(part.words[0]) if is_fuzzy(part) else []
-            choices.append([(0, part), *((apart, Phrase((word,))) for apart, word in others)])
+            # A word that stands nowhere is in no document, whatever the others are.
+            itself = [] if self.at_most(part) == 0 else [(0, part)]
+            choices.append([*itself, *((apart, Phrase((word,))) for apart, word in others)])
+        if not all(choices):
+            return []
         if len(choices) <= SPELLED_WORDS_MAX:
             return _combinations(choices)
         # Few words of a long query are misspelled: those that stand nowhere.
-        pairs = zip(query.parts, choices, strict=True)
-        mended = tuple(self._mended(part, choice) for part, choice in pairs)
+        mended = tuple(choice[0][1] for choice in choices)
         return [] if mended == query.parts else [mended]
 
     def alternatives(self, query: Query) -> list[Phrase]:
@@ -120,11 +123,6 @@ class Spelling:
             if count
         )
         return [(apart, word) for apart, _, word in counted]
-
-    def _mended(self, part: Phrase, choice: Sequence[tuple[int, Phrase]]) -> Phrase:
-        if len(choice) > 1 and not self._stands(part.words[0]):
-            return choice[1][1]
-        return part
 
     def _stands(self, word: str) -> bool:
         return self._lexicon.documents([word])[0] > 0
