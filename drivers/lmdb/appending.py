@@ -68,59 +68,60 @@ class Appender:
         Hold one session against every other writer. What is written is stored at the end.
 
         Raises:
-            StoreBusy: Another one has been writing for too long.
+            StoreBusy: Another process has been writing for too long.
         """
-        admissions: list[Admission] = []
-        with self._environment.writer(wait_s=self._wait_s):
-            with self._environment.reading() as reading:
+        environment, admissions = self._environment, list[Admission]()
+
+        def store(transaction: lmdb.Transaction[bytes], databases: Databases) -> None:
+            feed = Feed(transaction, databases)
+            for admission in admissions:
+                Log(transaction, databases, session_id).write(admission, feed)
+
+        with environment.writer, environment.held(wait_s=self._wait_s):
+            with environment.reading() as reading:
                 if reading.databases is None:
                     log: ReadableLog = _Absent()
                 else:
                     log = Log(reading.transaction, reading.databases, session_id)
                 yield _Held(log, admissions)
-
-            def store(transaction: lmdb.Transaction[bytes], databases: Databases) -> None:
-                feed = Feed(transaction, databases)
-                for admission in admissions:
-                    Log(transaction, databases, session_id).write(admission, feed)
-
             if admissions:
-                self._environment.transact(store)
+                environment.write(store, wait_s=0)
 
     def _commit(self, leader: Request) -> None:
         group = self._environment.group
-        taken = [leader]
+        taken: list[Request] = []
         try:
-            waited_s = monotonic() - leader.asked_at
-            with self._environment.writer(wait_s=self._wait_s - waited_s):
-                taken = group.take(leader)
-                try:
-                    self._store(taken)
-                except Exception:
-                    if len(taken) == 1:
-                        raise
-                    # One of them was too much for the medium. The others may not be.
-                    group.put_back(taken[1:])
-                    taken = [leader]
-                    self._store(taken)
+            try:
+                self._store(leader, taken)
+            except Exception:
+                if len(taken) < 2:
+                    raise
+                # One of them was too much for the medium. The others may not be.
+                group.put_back(taken[1:])
+                taken = [leader]
+                self._store(leader, taken)
             group.finish(taken)
         except BaseException:
-            # What was stored already is a retry for whoever leads next.
             group.put_back(taken[1:])
             raise
 
-    def _store(self, requests: Sequence[Request]) -> None:
+    def _store(self, leader: Request, taken: list[Request]) -> None:
+        """Store *taken*; where nothing is taken yet, what is waiting when all is ready."""
+
         def store(
             transaction: lmdb.Transaction[bytes], databases: Databases
         ) -> list[list[Outcome]]:
+            if not taken:
+                taken.extend(self._environment.group.take(leader))
             feed = Feed(transaction, databases)
             return [
                 [_stored(transaction, databases, feed, batch) for batch in request.batches]
-                for request in requests
+                for request in taken
             ]
 
-        outcomes = self._environment.transact(store)
-        for request, results in zip(requests, outcomes, strict=True):
+        waited_s = monotonic() - leader.asked_at
+        outcomes = self._environment.write(store, wait_s=self._wait_s - waited_s)
+        for request, results in zip(taken, outcomes, strict=True):
             request.results = results
 
 

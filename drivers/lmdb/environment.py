@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock, get_ident
-from time import monotonic
 from types import TracebackType
 from typing import Self, TypeVar
+from weakref import ref
 
 import lmdb
 
@@ -26,7 +26,7 @@ from .failures import translated
 from .gate import ReadGate
 from .handle import Databases, Handle, Settings, is_there, lay_out, open_handle
 from .layout import Damaged
-from .writer_lock import WriterLock
+from .writer_lock import LOCK_UN, WriterLock, flock
 
 __all__ = ["Environment", "Reading"]
 
@@ -41,26 +41,31 @@ class Environment:
     LMDB forbids to open them twice in a process; :mod:`~.sharing` gives every store the
     same object. They are opened when something is there to read, or at the first write.
 
-    Locks are taken in this order: the writer's in the process, the writer's over
-    processes, the map's, the gate. A transaction lives under the map's lock or inside
-    the gate, so whoever holds the one and has closed the other may abort, unmap and fork.
+    Locks are taken in this order: :attr:`writer`, the writer lock over processes, the
+    map's lock, the gate. A transaction lives under the map's lock or inside the gate, so
+    whoever holds the one and has closed the other may abort, unmap and fork.
+
+    Attributes:
+        path: The folder.
+
+        writer: Held by the thread that writes.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.path = settings.path
         self._settings = settings
         self._map_bytes = settings.map_bytes
-        self._closed = False
+        self._is_closed = False
         self._handle: Handle | None = None
         self._begin_process()
 
     def _begin_process(self) -> None:
+        self.writer = Lock()
         self._pid = os.getpid()
-        self._gate = ReadGate()
+        self._writer_lock = WriterLock(self.path)
         self._map_lock = Lock()
         self._map_owner: int | None = None
-        self._thread_lock = Lock()
-        self._writer_lock = WriterLock(self.path)
+        self._gate = ReadGate()
 
     # Reads
 
@@ -79,48 +84,62 @@ class Environment:
 
     # Writes
 
-    @contextmanager
-    def writer(self, *, wait_s: float) -> Iterator[None]:
+    def write(self, body: Callable[[lmdb.Transaction[bytes], Databases], T], *, wait_s: float) -> T:
         """
-        Keep other threads and processes from writing.
-
-        Raises:
-            StoreBusy: Another one has been writing for *wait_s*.
-
-            StoreReadOnly: The medium refuses to be written to.
-        """
-        self._check_process()
-        thread_lock, process_lock = self._thread_lock, self._writer_lock
-        until = monotonic() + wait_s
-        if not thread_lock.acquire(timeout=max(wait_s, 0)):
-            raise StoreBusy(f"pid {self._pid}", wait_s)
-        try:
-            try:
-                os.makedirs(self.path, mode=0o700, exist_ok=True)
-                process_lock.acquire(wait_s=until - monotonic())
-            except EventLogError:
-                raise
-            except OSError as error:
-                raise translated(error, self.path, writing=True) from error
-            yield
-        finally:
-            process_lock.release()
-            thread_lock.release()
-
-    def transact(self, body: Callable[[lmdb.Transaction[bytes], Databases], T]) -> T:
-        """
-        Run *body* in a write transaction and commit it durably. Within :meth:`writer`.
+        Run *body* in a write transaction and commit it durably. Hold :attr:`writer`.
 
         Where the map is full, what *body* did is undone, the map grows, and *body* runs
         again.
 
+        Args:
+            wait_s: How long to wait for another process.
+
         Raises:
+            StoreBusy: Another process has been writing for *wait_s*.
+
             StoreFull: The medium, or the address space allowed, has no room.
 
             StoreReadOnly: The medium refuses to be written to.
 
             StoreUnavailable: It fails. Nothing was stored.
         """
+        self._check_process()
+        lock = self._writer_lock
+        try:
+            self._acquire(lock, wait_s)
+            return self._transact(body)
+        finally:
+            if (descriptor := lock.descriptor) is not None:
+                flock(descriptor, LOCK_UN)
+
+    @contextmanager
+    def held(self, *, wait_s: float) -> Iterator[None]:
+        """
+        Keep every other process from writing. Hold :attr:`writer`.
+
+        Raises:
+            StoreBusy: Another process has been writing for *wait_s*.
+        """
+        self._check_process()
+        lock = self._writer_lock
+        try:
+            self._acquire(lock, wait_s)
+            yield
+        finally:
+            if (descriptor := lock.descriptor) is not None:
+                flock(descriptor, LOCK_UN)
+
+    def _acquire(self, lock: WriterLock, wait_s: float) -> None:
+        try:
+            if self._handle is None:
+                os.makedirs(self.path, mode=0o700, exist_ok=True)
+            lock.acquire(wait_s=wait_s)
+        except EventLogError:
+            raise
+        except OSError as error:
+            raise translated(error, self.path, writing=True) from error
+
+    def _transact(self, body: Callable[[lmdb.Transaction[bytes], Databases], T]) -> T:
         while True:
             with self._map_lock:
                 self._map_owner = get_ident()
@@ -145,8 +164,7 @@ class Environment:
                     raise translated(damage, self.path, writing=True) from damage
                 except (lmdb.Error, OSError) as error:
                     # After a failed write or sync, what is in memory is not to be trusted.
-                    with self._gate.closed():
-                        self._discard_handle()
+                    self._alone(self._discard_handle)
                     raise translated(error, self.path, writing=True) from error
                 finally:
                     self._map_owner = None
@@ -155,18 +173,22 @@ class Environment:
         handle = self._handle
         if handle is None or not handle.writable or handle.databases is None:
             self._check_open()
-            with self._gate.closed():
-                self._discard_handle()
-                self._handle = handle = self._opened(writing=True)
-                if handle.databases is None:
-                    self._handle = handle = lay_out(handle)
+            handle = self._alone(self._open_for_writing)
         assert handle.databases is not None
         return handle.env.begin(write=True), handle.databases
 
+    def _open_for_writing(self) -> Handle:
+        self._discard_handle()
+        self._handle = self._opened(writing=True)
+        if self._handle.databases is None:
+            self._handle = lay_out(self._handle)
+        return self._handle
+
     def _abort(self, transaction: lmdb.Transaction[bytes]) -> None:
+        # A forked child that gets here has no business with its parent's transaction.
         if os.getpid() == self._pid:
-            with self._gate.closed(), suppress(lmdb.Error):
-                transaction.abort()
+            with suppress(lmdb.Error):
+                self._alone(transaction.abort)
 
     # Size
 
@@ -192,11 +214,13 @@ class Environment:
                 self._reopen(2 * self._map_bytes)
 
     def _reopen(self, map_bytes: int) -> None:
-        writing = self._handle is not None and self._handle.writable
-        with self._gate.closed():
+        def reopen() -> None:
+            writing = self._handle is not None and self._handle.writable
             self._discard_handle()
             self._map_bytes = map_bytes
             self._handle = self._opened(writing=writing)
+
+        self._alone(reopen)
 
     # Opening and closing
 
@@ -211,20 +235,33 @@ class Environment:
             StoreUnavailable: It cannot be opened.
         """
         self._check_open()
-        with self._map_lock, self._gate.closed():
-            if self._handle is not seen:
-                return self._handle is not None
-            self._discard_handle()
-            if is_there(self.path):
-                self._handle = self._opened(writing=False)
+
+        def look() -> bool:
+            if self._handle is seen:
+                self._discard_handle()
+                if is_there(self.path):
+                    self._handle = self._opened(writing=False)
             return self._handle is not None
+
+        with self._map_lock:
+            return self._alone(look)
 
     def close(self) -> None:
         """Close the files, after the transactions that run."""
-        with self._map_lock, self._gate.closed():
-            self._closed = True
-            self._discard_handle()
-        self._writer_lock.close()
+        with self._map_lock:
+            self._is_closed = True
+            self._alone(self._discard_handle)
+        self._writer_lock.forget()
+
+    def _alone(self, act: Callable[[], T]) -> T:
+        """Do what no read may see, under the map's lock."""
+        token = object()
+        try:
+            self._gate.close(token)
+            return act()
+        finally:
+            self._gate.closers.discard(token)
+            self._gate.wake()
 
     def _opened(self, *, writing: bool) -> Handle:
         try:
@@ -242,7 +279,7 @@ class Environment:
             self._handle = None
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._is_closed:
             raise StoreClosed(self.path)
 
     # Forks
@@ -260,7 +297,8 @@ class Environment:
 
     def after_fork_in_parent(self) -> None:
         """Go on as before."""
-        self._gate.open(self)
+        self._gate.closers.discard(self)
+        self._gate.wake()
         if self._is_held:
             self._map_lock.release()
 
@@ -273,7 +311,7 @@ class Environment:
         child is :class:`~eventlog.errors.StoreUnavailable`, since LMDB has it open.
         """
         handle, self._handle = self._handle, None
-        self._writer_lock.close()
+        self._writer_lock.forget()
         if handle is not None and self._is_quiet:
             handle.env.close()
         elif handle is not None:
@@ -298,7 +336,16 @@ class Reading:
         StoreBusy: Too many reads run, over all processes.
     """
 
-    __slots__ = ("_environment", "_gate", "_unseen", "databases", "store", "transaction")
+    __slots__ = (
+        "__weakref__",
+        "_environment",
+        "_gate",
+        "_token",
+        "_unseen",
+        "databases",
+        "store",
+        "transaction",
+    )
 
     databases: Databases | None
     transaction: lmdb.Transaction[bytes]
@@ -306,14 +353,16 @@ class Reading:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._gate = environment._gate
+        self._gate = gate = environment._gate
+        # An interrupt may tear away the end of a read. Then the object's end is it.
+        self._token = ref(self, gate.inside.discard)
         self._unseen: Handle | None = None
         self.databases = None
         self.store = b""
 
     def __enter__(self) -> Self:
         try:
-            self._gate.enter(self)
+            self._gate.enter(self._token)
             handle = self._environment._handle
             if handle is None or (not handle.is_settled and handle.may_be_outdated):
                 handle = self._look_again(handle)
@@ -321,9 +370,9 @@ class Reading:
                 try:
                     self.transaction = _begun(handle)
                 except lmdb.MapResizedError:
-                    self._gate.leave(self)
+                    self._gate.leave(self._token)
                     self._environment.follow_growth(handle)
-                    self._gate.enter(self)
+                    self._gate.enter(self._token)
                     handle = self._environment._handle or self._look_again(None)
                 else:
                     self.store = handle.store
@@ -331,7 +380,7 @@ class Reading:
                     if not handle.locked:
                         self._unseen = handle
                     return self
-            self._gate.leave(self)
+            self._gate.leave(self._token)
         except BaseException as error:
             self._leave()
             if isinstance(error, lmdb.Error):
@@ -374,16 +423,16 @@ class Reading:
                 # traceback may keep this one.
                 del self.transaction
         finally:
-            self._gate.leave(self)
+            self._gate.leave(self._token)
 
     def _look_again(self, seen: Handle | None) -> Handle | None:
         """Return the handle to read with, inside the gate; None where nothing was stored."""
         environment = self._environment
         while True:
             # Files are opened with the gate closed.
-            self._gate.leave(self)
+            self._gate.leave(self._token)
             is_there = environment.look_again(seen)
-            self._gate.enter(self)
+            self._gate.enter(self._token)
             handle = environment._handle
             if not is_there:
                 return None

@@ -218,6 +218,7 @@ def _data_bytes(path: str) -> int:
 
 def _open_databases(env: lmdb.Environment, path: str) -> tuple[Databases | None, bytes]:
     """Open the databases in *env*, all or, where nothing was ever stored, none."""
+    was_empty = not env.stat()["entries"]
     opened = {}
     for name in DATABASES:
         try:
@@ -225,8 +226,8 @@ def _open_databases(env: lmdb.Environment, path: str) -> tuple[Databases | None,
             # closes with it.
             opened[name] = env.open_db(name.encode(), create=False)
         except lmdb.NotFoundError:
-            # They were made by one commit, so all are missing or something else is here.
-            if opened or env.stat()["entries"]:
+            # One commit makes them all, so either all are there or something else is.
+            if opened or not was_empty:
                 raise _foreign(path) from None
             return None, b""
         except lmdb.IncompatibleError as error:

@@ -43,14 +43,14 @@ def remove(environment: Environment, session_id: str, *, forget: bool, wait_s: f
 
     if not environment.is_there():
         return False
-    with environment.writer(wait_s=wait_s):
-        found = environment.transact(take_away)
+    with environment.writer:
+        found = environment.write(take_away, wait_s=wait_s)
     # The session is gone; the rest is housekeeping that a later call can do as well.
     with suppress(StoreBusy, StoreFull):
         more = found
         while more:
-            with environment.writer(wait_s=wait_s):
-                more = environment.transact(_remove_remains)
+            with environment.writer:
+                more = environment.write(_remove_remains, wait_s=wait_s)
     return found
 
 

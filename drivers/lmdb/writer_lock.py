@@ -13,11 +13,11 @@ from time import monotonic
 from eventlog.errors import StoreBusy
 
 try:
-    import fcntl
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 except ImportError:  # Windows: LMDB's own lock serialises the writers, without a bound
-    fcntl = None  # type: ignore[assignment]
+    flock = None  # type: ignore[assignment]
 
-__all__ = ["WriterLock"]
+__all__ = ["LOCK_UN", "WriterLock", "flock"]
 
 
 class WriterLock:
@@ -29,14 +29,22 @@ class WriterLock:
     nothing, and dies with its process. Where the file system knows no ``flock``, LMDB's
     lock is all there is.
 
+    It is given up by ``flock(descriptor, LOCK_UN)``, one step that no interrupt can
+    divide; and not by closing, since a child that was forked meanwhile would keep it.
+
     Args:
-        folder: The folder, which need not exist before :meth:`acquire`.
+        path: The folder, which need not exist before :meth:`acquire`.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._descriptor: int | None = None
-        self._supported = fcntl is not None
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._folder: _Folder | None = None
+        self._is_supported = flock is not None
+
+    @property
+    def descriptor(self) -> int | None:
+        """What the lock is held by; None where it never was, or cannot be."""
+        return None if self._folder is None else self._folder.descriptor
 
     def acquire(self, *, wait_s: float) -> None:
         """
@@ -46,83 +54,82 @@ class WriterLock:
 
         Raises:
             StoreBusy: Another process held it for *wait_s*.
+
+            OSError: The folder cannot be opened.
         """
-        if not self._supported:
+        if not self._is_supported:
             return
-        if self._descriptor is None:
-            self._descriptor = os.open(self._folder, os.O_RDONLY)
+        if self._folder is None:
+            self._folder = _Folder(self._path)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(self._folder.descriptor, LOCK_EX | LOCK_NB)
         except BlockingIOError:
             self._wait(wait_s)
         except OSError:
-            self._supported = False
+            self._folder = None
+            self._is_supported = False
 
-    def release(self) -> None:
-        """Give the lock up. Null case: it is not held."""
-        # Not by closing: a child forked meanwhile would keep the lock.
-        if self._descriptor is not None:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        """Give up the descriptor. In a forked child this leaves the parent's lock alone."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def __del__(self) -> None:
-        self.close()
+    def forget(self) -> None:
+        """Close the folder. In a forked child this leaves the parent's lock alone."""
+        self._folder = None
 
     def _wait(self, wait_s: float) -> None:
         # A blocking flock knows no timeout, and polling would starve behind a busy
         # writer. So another thread waits in the queue of the system, on a descriptor of
-        # its own: should it come too late, it only has to close it.
-        waiting = _Waiting(os.open(self._folder, os.O_RDONLY))
+        # its own, which it drops should it come too late.
+        waiting = _Waiting(_Folder(self._path))
         Thread(target=waiting.run, name="eventlog-writer-lock", daemon=True).start()
         started = monotonic()
         try:
             waiting.woken.acquire(timeout=max(wait_s, 0))
         finally:
-            descriptor = waiting.take()
-        if descriptor is None:
-            raise StoreBusy(_owner_of(self._folder), round(monotonic() - started, 3))
-        self.close()
-        self._descriptor = descriptor
+            folder = waiting.take()
+        if folder is None:
+            raise StoreBusy(_owner_of(self._path), round(monotonic() - started, 3))
+        self._folder = folder
+
+
+class _Folder:
+    """An open folder, closed with the object, and its lock with it."""
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError, OSError):
+            os.close(self.descriptor)
 
 
 class _Waiting:
     """A thread in the queue for the lock, and whoever may lose patience with it."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, folder: _Folder) -> None:
         self.woken = Lock()
         self.woken.acquire()
-        self._descriptor = descriptor
+        self._folder: _Folder | None = folder
         self._lock = Lock()
-        self._locked = False
-        self._abandoned = False
+        self._is_locked = False
 
     def run(self) -> None:
+        folder = self._folder
+        assert folder is not None
         with suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            flock(folder.descriptor, LOCK_EX)
         with self._lock:
-            if self._abandoned:
-                os.close(self._descriptor)
-            self._locked = True
+            self._is_locked = True
         self.woken.release()
 
-    def take(self) -> int | None:
-        """Return the locked descriptor, or abandon the wait and return None."""
+    def take(self) -> _Folder | None:
+        """Return the locked folder, or abandon the wait and return None."""
         with self._lock:
-            if self._locked:
-                return self._descriptor
-            self._abandoned = True
-            return None
+            folder, self._folder = self._folder, None
+            return folder if self._is_locked else None
 
 
-def _owner_of(folder: str) -> str | None:
-    """Name the process that holds the lock on *folder*, where the system tells."""
+def _owner_of(path: str) -> str | None:
+    """Name the process that holds the lock on *path*, where the system tells."""
     try:
-        wanted = str(os.stat(folder).st_ino)
+        wanted = str(os.stat(path).st_ino)
         lines = Path("/proc/locks").read_text().splitlines()
     except OSError:
         return None

@@ -175,11 +175,12 @@ def test_interrupted_deletion_is_finished_by_the_next(path: Path) -> None:
     What a crash left of a deleted session cannot be read, and goes with the next deletion.
     """
     with LmdbStore(path) as store:
-        with store._environment.writer(wait_s=1):
-            store._environment.transact(
+        with store._environment.writer:
+            store._environment.write(
                 lambda transaction, databases: removal._take_away(
                     transaction, databases, "s1", forget=True
-                )
+                ),
+                wait_s=1,
             )
         assert store.head("s1") is None
         assert 2 == store.append(make_header(), messages(2))

@@ -16,7 +16,7 @@ import pytest
 from eventlog.drivers.lmdb import LmdbStore, environment
 from eventlog.errors import StoreUnavailable
 from support import log_only, make_header, message, messages
-from support.processes import forked
+from support.processes import forked, started
 
 # Python 3.12 warns of every fork beside threads; these tests are about exactly that.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -153,8 +153,8 @@ def test_e3_fork_inside_a_transaction(tmp_path: Path, monkeypatch: pytest.Monkey
                 with pytest.raises(StoreUnavailable):
                     call()
 
-        with store._environment.writer(wait_s=1):
-            store._environment.transact(lambda *_: codes.append(forked(child)))
+        with store._environment.writer:
+            store._environment.write(lambda *_: codes.append(forked(child)), wait_s=1)
         with store._environment.reading():
             codes.append(forked(child))
 
@@ -169,11 +169,8 @@ def test_child_does_not_keep_the_writer_lock(tmp_path: Path) -> None:
     """
     with LmdbStore(tmp_path) as store:
         store.append(make_header(), messages(3))
-        with store._environment.writer(wait_s=1):
-            child = os.fork()
-            if child == 0:
-                time.sleep(60)
-                os._exit(0)
+        with store._environment.held(wait_s=1):
+            child = started(lambda: time.sleep(60))
         try:
             other = LmdbStore(tmp_path, wait_s=5)
             assert 0 == forked(lambda: other.append(make_header(), [message(3)]))

@@ -227,6 +227,6 @@ def test_errors_of_the_store_are_all_of_one_tree(path: Path) -> None:
     with LmdbStore(path) as store:
         with pytest.raises(EventLogError), store._environment.reading():
             raise lmdb.CorruptedError("page")
-        with store._environment.writer(wait_s=1), pytest.raises(EventLogError):
-            store._environment.transact(fail)
+        with store._environment.writer, pytest.raises(EventLogError):
+            store._environment.write(fail, wait_s=1)
         assert 12 == store.append(make_header(), [message(11)])

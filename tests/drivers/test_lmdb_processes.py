@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 from random import Random
+from threading import Event as Flag
+from threading import Thread
 
 import pytest
 
 from eventlog.drivers.lmdb import LmdbStore
 from eventlog.errors import SequenceConflict, StoreBusy
 from support import log_only, make_header, message
-from support.processes import forked, output, running, script, wait_for
+from support.processes import forked, forked_together, output, running, script
 
 APPENDER = """
     import sys
@@ -30,25 +32,13 @@ APPENDER = """
 
 def open_new_store_at_once(path: Path) -> list[int]:
     """Let 8 processes open a new store at one moment and append; return their exit codes."""
-    ready, go = os.pipe()
-    children = []
-    for number in range(8):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                os.close(go)
-                os.read(ready, 1)
-                with LmdbStore(path) as store:
-                    assert 1 == store.append(make_header(f"s{number}"), [message(0)])
-                    assert [message(0)] == store.snapshot(f"s{number}").read(0, 1)
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
-    os.close(ready)
-    os.close(go)
-    return [wait_for(child) for child in children]
+
+    def use(number: int) -> None:
+        with LmdbStore(path) as store:
+            assert 1 == store.append(make_header(f"s{number}"), [message(0)])
+            assert [message(0)] == store.snapshot(f"s{number}").read(0, 1)
+
+    return forked_together([partial(use, number) for number in range(8)])
 
 
 def test_processes_open_a_new_store_at_once(tmp_path: Path) -> None:
@@ -113,18 +103,7 @@ def test_d5_processes_append_to_shared_sessions(tmp_path: Path) -> None:
                     except SequenceConflict:
                         pass
 
-    children = []
-    for number in range(4):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                append(number)
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
-    assert [0] * 4 == [wait_for(child) for child in children]
+    assert [0] * 4 == forked_together([partial(append, number) for number in range(4)])
 
     found = []
     with LmdbStore(tmp_path) as store:
@@ -248,3 +227,57 @@ def test_stopped_writer_is_waited_for(tmp_path: Path) -> None:
         print("go on", file=holder.stdin, flush=True)
         assert "1\n" == output(waiting)
         assert 1 == store.snapshot("s1").length
+
+
+def interrupt_appends(path: Path, interrupts: int) -> None:
+    """Append in two threads while the main one is interrupted at any point, many times."""
+    random = Random(3)
+    stop = Flag()
+    lengths = [0]
+
+    def strike(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def append_beside(store: LmdbStore) -> None:
+        while not stop.is_set():
+            lengths[0] = store.append(make_header("beside"), [log_only(lengths[0])])
+
+    with LmdbStore(path) as store:
+        store.append(make_header(), [log_only(0)])
+        thread = Thread(target=append_beside, args=(store,))
+        thread.start()
+        signal.signal(signal.SIGALRM, strike)
+        seq = 1
+        for _ in range(interrupts):
+            acknowledged = seq
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
+                while True:
+                    acknowledged = store.append(make_header(), [log_only(acknowledged)])
+            except KeyboardInterrupt:
+                # In or out, whole; and the store goes on at once.
+                seq = store.snapshot("s1").length
+                assert seq - acknowledged in (0, 1)
+                assert [log_only(seq - 1)] == store.snapshot("s1").read(seq - 1, seq)
+        stop.set()
+        thread.join(30)
+        assert not thread.is_alive()
+        assert lengths[0] == store.snapshot("beside").length
+        assert lengths[0] > 0
+        assert [log_only(n) for n in range(seq)] == store.snapshot("s1").read(0, seq + 1)
+
+
+def test_x5_interrupted_appends_are_in_or_out(tmp_path: Path) -> None:
+    """
+    An append that an interrupt ends is wholly in or wholly out, and neither it nor the
+    appends of other threads that share its commits keep a lock or wait for ever.
+    """
+    assert 0 == forked(lambda: interrupt_appends(tmp_path, 100))
+
+
+@pytest.mark.long
+def test_x5_interrupted_appends_are_in_or_out_many_times(tmp_path: Path) -> None:
+    """
+    The same for five thousand interrupts.
+    """
+    assert 0 == forked(lambda: interrupt_appends(tmp_path, 5_000), wait_s=300)

@@ -155,8 +155,8 @@ def run_beside_aborts(path: Path, seconds: float) -> dict[str, int]:
             with pytest.raises(InvalidSurface):
                 store.append(make_header("s2"), [log_only(seq + 1), log_only(seq + 9)])
             done["refuse"] += 1
-            with store._environment.writer(wait_s=5), pytest.raises(ZeroDivisionError):
-                store._environment.transact(break_down)
+            with store._environment.writer, pytest.raises(ZeroDivisionError):
+                store._environment.write(break_down, wait_s=5)
             done["abort"] += 1
         stop.set()
         for thread in threads:

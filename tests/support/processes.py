@@ -9,20 +9,50 @@ import sys
 import textwrap
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-__all__ = ["dropping_root", "forked", "output", "running", "script", "wait_for"]
+__all__ = [
+    "dropping_root",
+    "forked",
+    "forked_together",
+    "output",
+    "running",
+    "script",
+    "started",
+    "wait_for",
+]
 
 CHILD_WAIT_S = 60.0
 
 
-def forked(body: Callable[[], object]) -> int:
+def forked(body: Callable[[], object], *, wait_s: float = CHILD_WAIT_S) -> int:
     """
     Run *body* in a forked child and return its exit code: 0 where it returned, 1 where
     it raised, the negated signal where it was killed or hung.
     """
+    return wait_for(started(body), wait_s=wait_s)
+
+
+def forked_together(bodies: Sequence[Callable[[], object]]) -> list[int]:
+    """Run each of *bodies* in a child of its own, at once; return their exit codes."""
+    gate, opener = os.pipe()
+
+    def wait_and_run(body: Callable[[], object]) -> object:
+        os.close(opener)
+        os.read(gate, 1)
+        return body()
+
+    children = [started(partial(wait_and_run, body)) for body in bodies]
+    os.close(gate)
+    os.close(opener)
+    return [wait_for(child) for child in children]
+
+
+def started(body: Callable[[], object]) -> int:
+    """Fork a child that runs *body*, and return its pid."""
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -36,12 +66,12 @@ def forked(body: Callable[[], object]) -> int:
             sys.stderr.flush()
         finally:
             os._exit(code)
-    return wait_for(child)
+    return child
 
 
-def wait_for(child: int) -> int:
+def wait_for(child: int, *, wait_s: float = CHILD_WAIT_S) -> int:
     """Wait for a forked child, kill it where it hangs, and return its exit code."""
-    until = time.monotonic() + CHILD_WAIT_S
+    until = time.monotonic() + wait_s
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
