@@ -246,6 +246,10 @@ class TranscriptSource(ABC):
         keeps_events: Whether its logs have this library's format: :meth:`read` yields
             events and not entries.
 
+        reads_plain: Whether every value in its entries' data was read from JSON by the rules
+            of :mod:`eventlog.values`, or is a text or a number made of such: then entries
+            are encoded without being walked once more.
+
         snapshots: Whether the tool rewrites its files, so that a record which is gone
             was taken back; otherwise it only appends, and a shorter file is an older
             copy.
@@ -255,6 +259,7 @@ class TranscriptSource(ABC):
     title: ClassVar[str]
     revision: ClassVar[int] = 1
     keeps_events: ClassVar[bool] = False
+    reads_plain: ClassVar[bool] = False
     snapshots: ClassVar[bool] = False
 
     @abstractmethod

@@ -46,6 +46,7 @@ class ChatCompletions(TranscriptSource):
 
     name = "chat-completions"
     title = "Chat Completions lists"
+    reads_plain = True
     snapshots = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
@@ -112,6 +113,7 @@ class Responses(ChatCompletions):
 
     name = "responses"
     title = "Responses lists"
+    reads_plain = True
 
 
 def _read_list(

@@ -59,6 +59,7 @@ class ClaudeCode(TranscriptSource):
 
     name = "claude-code"
     title = "Claude Code"
+    reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
         configured = environ.get("CLAUDE_CONFIG_DIR")

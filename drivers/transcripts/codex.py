@@ -56,6 +56,7 @@ class Codex(TranscriptSource):
 
     name = "codex"
     title = "OpenAI Codex"
+    reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
         configured = environ.get("CODEX_HOME")

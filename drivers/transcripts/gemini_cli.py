@@ -53,6 +53,7 @@ class GeminiCli(TranscriptSource):
 
     name = TOOL
     title = "Gemini CLI"
+    reads_plain = True
     snapshots = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:

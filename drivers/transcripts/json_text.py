@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
+import orjson
 from attrs import frozen
 
 from eventlog import values
@@ -62,6 +63,17 @@ def read_object(text: bytes) -> Parsed:
     Raises:
         ValueRejected: *text* is no JSON object; *reason* says why.
     """
+    try:
+        # What values.parse does first, without its steps for other cases.
+        value = orjson.loads(text)
+        if (
+            type(value) is dict
+            and text.count(b"{") + text.count(b"[") <= DEPTH_MAX
+            and orjson.dumps(value) == text
+        ):
+            return Parsed(value)
+    except (orjson.JSONDecodeError, TypeError):
+        pass  # the slower way says why, or cleans it
     try:
         value = values.parse(text)
         if text.count(b"{") + text.count(b"[") <= DEPTH_MAX or _depth(value) <= DEPTH_MAX:

@@ -59,6 +59,7 @@ class OpenCode(TranscriptSource):
 
     name = TOOL
     title = "opencode"
+    reads_plain = True
     snapshots = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:

@@ -25,7 +25,7 @@ from eventlog.values import JSONValue
 
 from .conversation import Object
 from .documents import read_document, record_of
-from .json_text import Parsed, read_object
+from .json_text import Parsed, clean, read_object
 from .records import Record, digest_of
 
 __all__ = [
@@ -171,8 +171,8 @@ def _old_rows(
         at = f"message/{_text(message_id)}"
         tally.found += 1
         try:
-            info = read_object(data)
-        except (ValueRejected, TypeError) as error:
+            info = _object_in(data)
+        except ValueRejected as error:
             tally.refuse(RecordFault(str(path), None, None, "malformed", f"{at}: {error}"))
             continue
         parts = []
@@ -188,8 +188,8 @@ def _old_rows(
 
 def _part_row(data: object, at: str, path: Path, tally: RecordTally) -> Parsed | None:
     try:
-        return read_object(data)  # type: ignore[arg-type]
-    except (ValueRejected, TypeError) as error:
+        return _object_in(data)
+    except ValueRejected as error:
         tally.found += 1
         tally.refuse(RecordFault(str(path), None, None, "malformed", f"{at}: {error}"))
         return None
@@ -199,8 +199,8 @@ def _message(row: dict[str, object], at: str, path: Path, tally: RecordTally) ->
     tally.found += 1
     data = row.pop("data", None)
     try:
-        parsed = read_object(data)  # type: ignore[arg-type]
-    except (ValueRejected, TypeError) as error:
+        parsed = _object_in(data)
+    except ValueRejected as error:
         tally.refuse(RecordFault(str(path), None, None, "malformed", f"{at}: {error}"))
         return
     facts = _row(row)
@@ -222,7 +222,15 @@ def _row(row: dict[str, object]) -> Parsed:
                 raw = (raw or "") + f"{name}: {cell.decode('utf-8', 'backslashreplace')}\n"
             cell = text
         value[name] = cell
-    return Parsed(value, raw, None if raw is None else "is not UTF-8")
+    # A cell may hold a number that JSON has not.
+    return Parsed(clean(value), raw, None if raw is None else "is not UTF-8")
+
+
+def _object_in(cell: object) -> Parsed:
+    """Read the object that a cell holds as JSON."""
+    if not isinstance(cell, bytes):
+        raise ValueRejected("data", f"must be a text, not {type(cell).__name__}")
+    return read_object(cell)
 
 
 def _text(cell: object) -> str:

@@ -54,6 +54,7 @@ class OpenHands(TranscriptSource):
 
     name = TOOL
     title = "OpenHands"
+    reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
         configured = environ.get("OPENHANDS_CONVERSATIONS_DIR")

@@ -43,6 +43,7 @@ class Pi(TranscriptSource):
 
     name = TOOL
     title = "pi"
+    reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
         configured = environ.get("PI_CODING_AGENT_DIR")

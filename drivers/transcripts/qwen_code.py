@@ -42,6 +42,7 @@ class QwenCode(TranscriptSource):
 
     name = TOOL
     title = "Qwen Code"
+    reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
         configured = environ.get("QWEN_HOME")

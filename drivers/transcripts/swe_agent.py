@@ -45,6 +45,7 @@ class SweAgent(TranscriptSource):
 
     name = TOOL
     title = "SWE-agent"
+    reads_plain = True
     snapshots = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:

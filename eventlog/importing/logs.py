@@ -14,6 +14,9 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import orjson
+
+from eventlog import values
 from eventlog.errors import CorruptLog, HeaderConflict
 from eventlog.model import APPEND, Event, Replace, SessionHeader, SurfaceOp
 from eventlog.snapshot import LogSnapshot
@@ -121,6 +124,8 @@ class MappedLog:
 
         tool: The source's name.
 
+        reads_plain: What the source says of its entries' data.
+
     Attributes:
         header: Its header in the store.
 
@@ -132,9 +137,12 @@ class MappedLog:
         HeaderConflict: The session exists, and did not come from this tool.
     """
 
-    def __init__(self, store: EventStore, header: SessionHeader, tool: str) -> None:
+    def __init__(
+        self, store: EventStore, header: SessionHeader, tool: str, *, reads_plain: bool = False
+    ) -> None:
         head = store.head(header.id)
         self.tool = tool
+        self._reads_plain = reads_plain
         self.held = None if head is None else head.length
         self.header = header if head is None else head.header
         if head is not None and tool_of(head.header) != tool:
@@ -198,6 +206,14 @@ class MappedLog:
         if entry.content is not None:
             assert type(op) is Replace
             data = rewritten(self.batch.read(op.start).data, entry.content)
+        is_known = DEFAULT_VOCABULARY.knows(entry.type)
+        if self._reads_plain:
+            payload = orjson.dumps(data)
+            if len(payload) <= values.PAYLOAD_BYTES_MAX:
+                held = None if sources is None else tuple(sources)
+                return Event.from_payload(
+                    seq, entry.time, entry.type, payload, op, held, not is_known
+                )
         return Event(
             seq,
             entry.time,
@@ -205,7 +221,7 @@ class MappedLog:
             data,
             surface_op=op,
             source_event_seqs=sources,
-            ignorable=not DEFAULT_VOCABULARY.knows(entry.type),
+            ignorable=not is_known,
         )
 
     def _surface(self, entry: Entry) -> tuple[SurfaceOp | None, Sequence[int] | None]:

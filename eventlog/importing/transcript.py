@@ -141,7 +141,9 @@ class TranscriptImport:
             if self._source.keeps_events:
                 self._logs[session_id] = NativeLog(self._store, header)
                 return
-            log = MappedLog(self._store, header, self._source.name)
+            log = MappedLog(
+                self._store, header, self._source.name, reads_plain=self._source.reads_plain
+            )
         except _FATAL:
             raise
         except EventLogError as error:

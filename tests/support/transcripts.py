@@ -29,9 +29,19 @@ def imported(
 
 
 def whole_log(store: EventStore, session_id: str) -> list[Event]:
-    """All events of a session, whose fold is that of the store."""
+    """All events of a session: their fold is the store's, and their data is canonical."""
     snapshot = store.snapshot(session_id)
     events = snapshot.read(0, snapshot.length)
+    for event in events:
+        assert event == Event(
+            event.seq,
+            event.time,
+            event.type,
+            event.data,
+            surface_op=event.surface_op,
+            source_event_seqs=event.source_event_seqs,
+            ignorable=event.ignorable,
+        )
     assert fold_surface(events).nodes == snapshot.nodes()
     return events
 
