@@ -104,15 +104,17 @@ class WritesAgree(RuleBasedStateMachine):
 
     @rule(
         session_id=IDS,
-        start=st.integers(0, 40),
+        start=st.integers(0, 999),
         count=st.integers(1, 8),
         seed=SEEDS,
         more=st.integers(0, 3),
     )
     def retry(self, session_id: str, start: int, count: int, seed: int, more: int) -> None:
         """Append stored events again, and perhaps some that are new."""
-        stored = self._events(session_id)[start : start + count]
-        at_the_end = start + count >= len(self._events(session_id))
+        events = self._events(session_id)
+        start %= len(events) + 1
+        stored = events[start : start + count]
+        at_the_end = start + count >= len(events)
         fresh = self._continuation(session_id, seed, more) if at_the_end else []
         self._append(self._batch(session_id, [*stored, *fresh]))
 
@@ -210,37 +212,34 @@ class WritesAgree(RuleBasedStateMachine):
         seed=SEEDS,
         count=st.integers(1, 4),
         cut=st.floats(0, 1),
+        reopen=st.booleans(),
     )
     @precondition(lambda self: self.tears)
-    def crash(self, session_id: str, seed: int, count: int, cut: float) -> None:
-        """
-        Leave a part of a batch on the media of text, as a crash does, and send it again.
-        """
+    def crash(self, session_id: str, seed: int, count: int, cut: float, reopen: bool) -> None:
+        """Leave a part of a batch on the media of text, as a crash does, and send it again."""
         if session_id in self._model.logs:
             batch = self._batch(session_id, self._continuation(session_id, seed, count))
             lines = b"".join(map(encode_line, batch.events))
-            self._plant(session_id, lines[: int(cut * len(lines))])
+            self._plant(session_id, lines[: int(cut * len(lines))], reopen)
             self._append(batch)
 
-    @rule(session_id=IDS, cut=st.integers(1, 60))
+    @rule(session_id=IDS, cut=st.integers(1, 60), reopen=st.booleans())
     @precondition(lambda self: self.tears)
-    def tear(self, session_id: str, cut: int) -> None:
+    def tear(self, session_id: str, cut: int, reopen: bool) -> None:
         """Leave a torn line on the media of text: nothing may show of it."""
         if session_id in self._model.logs:
             line = encode_line(message(len(self._events(session_id)), "torn"))
-            self._plant(session_id, line[:cut])
+            self._plant(session_id, line[:cut], reopen)
             self._check_session(session_id, whole=True)
 
-    def _plant(self, session_id: str, fragment: bytes) -> None:
-        """Close everything, leave the fragment on the media of text, and open again."""
-        self.reopen(look=False)
-        if session_id in self._torn:
-            return
-        self._torn.add(session_id)
-        for name, tear in self.tears.items():
-            self._stores[name].close()
-            tear(self._roots[name], session_id, fragment)
-            self._stores[name] = self.factories[name](self._roots[name])
+    def _plant(self, session_id: str, fragment: bytes, reopen: bool) -> None:
+        """Leave a fragment on the media of text, as this process or another one would."""
+        if reopen:
+            self.reopen(look=False)
+        if session_id not in self._torn:
+            self._torn.add(session_id)
+            for name, tear in self.tears.items():
+                tear(self._roots[name], session_id, fragment)
 
     @rule(session_id=IDS)
     def look_from_beside(self, session_id: str) -> None:
@@ -248,6 +247,16 @@ class WritesAgree(RuleBasedStateMachine):
         for name in self._lasting():
             with self.factories[name](self._roots[name]) as beside:
                 self._check_session(session_id, whole=True, stores={name: beside})
+
+    @rule()
+    def verify(self) -> None:
+        """Nothing is wrong with any store but the ends that crashes left; all is salvaged."""
+        for name, store in self._stores.items():
+            found = {(finding.kind, finding.session_id) for finding in store.verify()}
+            assert found <= {("torn", session_id) for session_id in self._torn}, name
+            for session_id, log in self._model.logs.items():
+                pieces = [item for item in store.salvage(session_id) if isinstance(item, Event)]
+                assert log.events == pieces, f"what {name} salvages"
 
     # What the rules share.
 
@@ -289,7 +298,6 @@ class WritesAgree(RuleBasedStateMachine):
                 assert surface_facts(log.surface) == surface_facts(snapshot), (
                     f"the surface of {name}"
                 )
-
             for start in range(0, len(log.events), 5):
                 window = log.events[start : start + 3]
                 assert window == snapshot.read(start, start + 3), f"a window of {name}"

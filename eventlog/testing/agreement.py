@@ -54,8 +54,8 @@ class StoresAgree(WritesAgree):
         volatile: The stores that are gone with their object; they are never reopened.
 
         tears: For the stores whose medium is text, what appends a fragment to a
-            session's bytes, past the store and while it is closed, as a crash would have
-            left it: given the path, the id and the fragment.
+            session's bytes past the store, as a process that crashed would have left it:
+            given the path, the id and the fragment.
 
         folder: Where the stores of each program are made and removed; None is the
             system's folder for temporary files. One in memory makes many programs

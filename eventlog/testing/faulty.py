@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from threading import Lock
 from typing import Literal, NoReturn, TypeVar
 
+from eventlog.admission import checked_batches
 from eventlog.errors import EventLogError
 from eventlog.findings import Finding, Gap
 from eventlog.model import Batch, Event, HeadKey, HeadPage, SessionHead, SessionHeader
@@ -90,6 +91,7 @@ class FaultyStore(EventStore):
 
     def append_many(self, batches: Sequence[Batch]) -> list[int | EventLogError]:
         self._check_writable()
+        batches = checked_batches(batches)
         failing = [self._fails("append") for _ in batches]
         if any(failing) and not isinstance(self._error, EventLogError):
             if self._when == "after":
