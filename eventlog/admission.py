@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from attrs import frozen
 
@@ -28,8 +28,11 @@ __all__ = [
     "WritableLog",
     "admit",
     "checked_batch",
+    "checked_batches",
     "first_difference",
 ]
+
+T = TypeVar("T")
 
 RETRY_CHUNK_EVENTS = 256
 
@@ -106,15 +109,33 @@ def checked_batch(header: object, events: object) -> Batch:
     """
     if type(header) is not SessionHeader:
         raise InvalidArgument("header", f"must be a SessionHeader, not {type(header).__name__}")
-    if not isinstance(events, Sequence):
-        raise InvalidArgument("events", f"must be a sequence, not {type(events).__name__}")
-    held = tuple(events)
-    for event in held:
-        if type(event) is not Event:
-            raise InvalidArgument("events", f"must hold Events, not {type(event).__name__}")
+    held = _members(events, Event, "events")
     if header.version != FORMAT_VERSION:
         raise UnsupportedFormat(header.version, [FORMAT_VERSION])
     return Batch(header, held)
+
+
+def checked_batches(batches: object) -> tuple[Batch, ...]:
+    """
+    Return the argument of an append to several sessions; each batch is still to be checked.
+
+    Raises:
+        InvalidArgument: It is something else.
+    """
+    return _members(batches, Batch, "batches")
+
+
+def _members(value: object, kind: type[T], name: str) -> tuple[T, ...]:
+    """Return what *value* holds, detached from the caller's list."""
+    if not isinstance(value, Sequence):
+        raise InvalidArgument(name, f"must be a sequence, not {type(value).__name__}")
+    held = tuple(value)
+    for member in held:
+        if type(member) is not kind:
+            raise InvalidArgument(
+                name, f"must hold {kind.__name__} objects, not {type(member).__name__}"
+            )
+    return held
 
 
 def admit(log: ReadableLog, batch: Batch) -> Admission:

@@ -4,9 +4,10 @@ Opening a store by its URL, and the wrapper that refuses writes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
-from typing import Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 from eventlog.errors import InvalidArgument, StoreReadOnly
@@ -15,7 +16,7 @@ from eventlog.model import Event, HeadKey, HeadPage, SessionHead
 from eventlog.snapshot import ForwardedSnapshot, LogSnapshot
 from eventlog.store import ChangeSet, EventStore
 
-__all__ = ["ReadOnlyStore", "open_store"]
+__all__ = ["ReadOnlyStore", "local_path", "open_store"]
 
 T = TypeVar("T")
 
@@ -52,11 +53,43 @@ def open_store(url: str, *, read_only: bool = False) -> EventStore:
         known = ", ".join(f"{name}:" for name in sorted(drivers))
         raise InvalidArgument("url", f"must start with one of {known}, not {url!r:.80}")
     path, _, query = rest.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
-    store = drivers[scheme].load()(path, options, read_only=read_only)
+    store = drivers[scheme].load()(path, _options(query), read_only=read_only)
     if not isinstance(store, EventStore):
         raise InvalidArgument("url", f"the driver {scheme!r} gave a {type(store).__name__}")
     return store
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """
+    Return the absolute path that a user means, for drivers that keep files: ``~`` expands,
+    and what is relative is so to the current directory.
+
+    Raises:
+        InvalidArgument: *path* is empty, or no file can have it.
+    """
+    text = os.fspath(path)
+    if not text:
+        raise InvalidArgument("path", "must name a folder")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise InvalidArgument("path", f"is no path of this system: {text!r:.80}") from None
+    if "\0" in text:
+        raise InvalidArgument("path", f"holds a NUL: {text!r:.80}")
+    return os.path.abspath(os.path.expanduser(text))
+
+
+def _options(query: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise InvalidArgument(
+            "url", f"options are NAME=VALUE&NAME=VALUE, not {query!r:.80}"
+        ) from None
+    options = dict(pairs)
+    if len(options) != len(pairs):
+        raise InvalidArgument("url", f"has an option twice: {query!r:.80}")
+    return options
 
 
 class ReadOnlyStore(EventStore):
@@ -71,6 +104,9 @@ class ReadOnlyStore(EventStore):
         self._inner = inner
         self.capabilities = inner.capabilities
         self.meter = inner.meter
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReadOnlyStore, (self._inner,)
 
     def snapshot(self, session_id: str, *, at: int | None = None) -> LogSnapshot:
         self._check_open()

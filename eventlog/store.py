@@ -13,11 +13,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import orjson
 
-from eventlog.admission import WritableLog, admit, checked_batch
+from eventlog.admission import WritableLog, admit, checked_batch, checked_batches
 from eventlog.capabilities import Capabilities, ChangeSet
 from eventlog.errors import (
     EventLogError,
@@ -25,14 +25,24 @@ from eventlog.errors import (
     SessionNotFound,
     StoreClosed,
     StoreReadOnly,
+    ValueRejected,
 )
 from eventlog.findings import Finding, Gap
 from eventlog.fold_cache import FoldCache
 from eventlog.log import pinned_length
-from eventlog.model import Batch, Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
+from eventlog.model import (
+    Batch,
+    Event,
+    Fault,
+    HeadKey,
+    HeadPage,
+    SessionHead,
+    SessionHeader,
+    check_time,
+)
 from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter, Snapshot
 from eventlog.tables import ViewTables
-from eventlog.values import check_index, check_session_id
+from eventlog.values import check_index, check_session_id, check_text
 from eventlog.verifying import salvaged, verified
 
 __all__ = ["Capabilities", "ChangeSet", "EventStore"]
@@ -203,10 +213,12 @@ class EventStore(ABC):
 
         Raises:
             StoreReadOnly: The store is read-only.
+
+            InvalidArgument: *batches* is no sequence of batches. Nothing was stored.
         """
         self._check_writable()
         results: list[int | EventLogError] = []
-        for batch in batches:
+        for batch in checked_batches(batches):
             try:
                 results.append(self.append(batch.header, batch.events))
             except EventLogError as error:
@@ -398,6 +410,10 @@ class EventStore(ABC):
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Refuse to be pickled or copied; a driver whose medium has an address opens it again."""
+        raise InvalidArgument("store", f"{self.location} cannot leave the process that opened it")
+
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ", read-only" if self.read_only else ""
         return f"<{type(self).__name__} {self.location}{state}>"
@@ -445,8 +461,14 @@ class StoredSnapshot(Snapshot):
 
 
 def check_page(after: object, limit: object) -> None:
-    if after is not None and type(after) is not HeadKey:
-        raise InvalidArgument("after", f"must be a HeadKey, not {type(after).__name__}")
+    if after is not None:
+        if type(after) is not HeadKey:
+            raise InvalidArgument("after", f"must be a HeadKey, not {type(after).__name__}")
+        try:
+            check_time(after.created_at, path="created_at")
+            check_text(after.session_id, "session_id")
+        except ValueRejected as error:
+            raise InvalidArgument("after", f"its {error.path} {error.reason}") from None
     if check_index(limit, "limit") == 0:
         raise InvalidArgument("limit", "must be an int ≥ 1, not 0")
 

@@ -57,8 +57,11 @@ class SurfaceView:
 
         Cost: O(log n + answer).
         """
+        start = check_index(start, "start")
         stop = min(check_index(stop, "stop"), self._length)
-        found = self._tables.replaced_by(check_index(start, "start"), stop)
+        if start >= stop:
+            return {}
+        found = self._tables.replaced_by(start, stop)
         return {seq: replacer for seq, replacer in found.items() if replacer < self._length}
 
     def replaced(self, seq: int) -> list[int]:

@@ -21,6 +21,7 @@ from eventlog.admission import WritableLog
 from eventlog.errors import EventLogError, InvalidArgument, SessionNotFound, StoreUnavailable
 from eventlog.findings import Finding, Gap
 from eventlog.model import Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
+from eventlog.opening import local_path
 from eventlog.snapshot import LogSnapshot, MeteredTables, Snapshot
 from eventlog.store import Capabilities, ChangeSet, EventStore
 from eventlog.tables import ViewTables
@@ -115,7 +116,7 @@ class JsonlStore(EventStore):
     ) -> None:
         if not (math.isfinite(lock_wait_s) and lock_wait_s >= 0):
             raise InvalidArgument("lock_wait_s", f"must be seconds ≥ 0, not {lock_wait_s}")
-        self.root = os.path.abspath(os.path.expanduser(os.fspath(root)))
+        self.root = local_path(root)
         super().__init__(self.root, read_only=read_only)
         self._logs = Logs(self.root, self.meter, lock_wait_s)
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Final
 
-from eventlog.admission import WritableLog, checked_batch
+from eventlog.admission import WritableLog, checked_batch, checked_batches
 from eventlog.errors import (
     CorruptLog,
     EventLogError,
@@ -20,6 +20,7 @@ from eventlog.errors import (
 from eventlog.findings import Finding, Gap
 from eventlog.log import pinned_length
 from eventlog.model import Batch, Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
+from eventlog.opening import local_path
 from eventlog.snapshot import LogSnapshot, Snapshot
 from eventlog.store import Capabilities, ChangeSet, EventStore
 from eventlog.tables import ViewTables
@@ -121,9 +122,7 @@ class LmdbStore(EventStore):
         readers_max: int = READERS_MAX,
         wait_s: float = WAIT_S,
     ) -> None:
-        location = os.path.expanduser(os.fspath(path))
-        if not location:
-            raise InvalidArgument("path", "must name a folder")
+        location = local_path(path)
         for name, number in (
             ("map_bytes", map_bytes),
             ("map_bytes_max", map_bytes_max),
@@ -181,14 +180,15 @@ class LmdbStore(EventStore):
         self._check_writable()
         refused: dict[int, EventLogError] = {}
         checked: list[Batch] = []
-        for index, batch in enumerate(batches):
+        given = checked_batches(batches)
+        for index, batch in enumerate(given):
             try:
                 checked.append(checked_batch(batch.header, batch.events))
             except EventLogError as error:
                 refused[index] = error
         outcomes = iter(self._appender.append(checked))
         return [
-            refused[index] if index in refused else next(outcomes) for index in range(len(batches))
+            refused[index] if index in refused else next(outcomes) for index in range(len(given))
         ]
 
     @contextmanager

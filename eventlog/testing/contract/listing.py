@@ -20,6 +20,18 @@ __all__ = ["ListContract"]
 # In the order of their code points, which is neither that of UTF-16 nor of any language.
 TIED_IDS = ("-", "A", "B", "a", "a ", "a.", "aa", "ab", "b", "é", "日", "\uff5e", "\U0001f511")
 
+BAD_KEYS: tuple[Any, ...] = (
+    "s1",
+    3,
+    (1_000, "s1"),
+    b"x",
+    HeadKey("1000", "s1"),  # type: ignore[arg-type]
+    HeadKey(1_000.0, "s1"),  # type: ignore[arg-type]
+    HeadKey(True, "s1"),
+    HeadKey(2**70, "s1"),
+    HeadKey(1_000, None),  # type: ignore[arg-type]
+    HeadKey(1_000, "\ud800"),
+)
 BAD_LIMITS: tuple[Any, ...] = (0, -1, True, False, 1.5, "5", None)
 
 
@@ -98,7 +110,7 @@ class ListContract(ContractBase):
                 call(limit=limit)
             assert "limit" == caught.value.name
 
-    @pytest.mark.parametrize("after", ["s1", 3, (1_000, "s1"), b"x"], ids=repr)
+    @pytest.mark.parametrize("after", BAD_KEYS, ids=repr)
     def test_keys_are_head_keys(self, store: EventStore, after: Any) -> None:
         """
         A page's start that is no key is refused by name.

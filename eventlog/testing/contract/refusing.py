@@ -18,7 +18,7 @@ from eventlog.errors import (
     StoreClosed,
     UnsupportedFormat,
 )
-from eventlog.model import Event, SessionHeader
+from eventlog.model import Batch, Event, SessionHeader
 from eventlog.store import EventStore
 from eventlog.testing.contract.base import ContractBase, read_all, walk_heads
 from eventlog.testing.samples import make_header, message, messages, note, summary
@@ -270,6 +270,28 @@ class RefuseContract(ContractBase):
             store.append(header, events)
 
         assert name == caught.value.name
+        assert [] == walk_heads(store)
+
+    @pytest.mark.parametrize(
+        "batches",
+        [
+            None,
+            3,
+            "batches",
+            [None],
+            [(make_header(), messages(1))],
+            [Batch(make_header(), messages(1)), make_header("s2")],
+        ],
+        ids=repr,
+    )
+    def test_append_many_takes_batches(self, store: EventStore, batches: Any) -> None:
+        """
+        Anything but a sequence of batches is refused as a whole, naming the argument.
+        """
+        with pytest.raises(InvalidArgument) as caught:
+            store.append_many(batches)
+
+        assert "batches" == caught.value.name
         assert [] == walk_heads(store)
 
     def test_other_versions_are_not_written(self, store: EventStore) -> None:

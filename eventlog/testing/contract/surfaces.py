@@ -351,6 +351,7 @@ class SurfaceContract(ContractBase):
         assert [1, 2, 3, 4] == list(snapshot.replaced_by(0, 10**9))
         assert {} == snapshot.replaced_by(5, 7) == snapshot.replaced_by(3, 3)
         assert {} == snapshot.replaced_by(4, 1) == snapshot.replaced_by(100, 200)
+        assert {} == snapshot.replaced_by(2**70, 2**71)
 
     def test_citing_names_replacements_too(self, store: EventStore) -> None:
         """
