@@ -87,6 +87,8 @@ class _Stream:
 
         given: Sessions that were given: numbers of the index, or of live sessions the
             hashes of their ids, which hold when they are only stored.
+
+        spelling: How the query's spelling was taken.
     """
 
     engine: SearchProvider
@@ -96,14 +98,16 @@ class _Stream:
     mark: int | None = None
     place: Place | None = None
     given: set[int] = field(factory=set)
+    spelling: JSONValue = None
 
     def to_json(self) -> list[JSONValue]:
-        return [self.generation, self.mark, place_to_json(self.place), packed(self.given)]
+        place, given = place_to_json(self.place), packed(self.given)
+        return [self.generation, self.mark, place, given, self.spelling]
 
     def resume(self, values: Sequence[JSONValue]) -> None:
-        if [type(value) for value in values] != [str, int, list, str]:
+        if [type(value) for value in values] != [str, int, list, str, list]:
             raise stale("it was begun with other sources")
-        self.generation, self.mark, place, given = values
+        self.generation, self.mark, place, given, self.spelling = values
         self.place = place_from_json(place)
         self.given = unpacked(given)
 
@@ -119,6 +123,25 @@ def search_sessions(
     cancel: Callable[[], bool] | None,
 ) -> SearchPage[SessionHit]:
     """Return a page of sessions that match; see ``SessionQuery.search_sessions``."""
+    for is_last in (False, True):
+        try:
+            return _search(engines, corpus, vocabulary, search, limit, cursor, cancel)
+        except SessionQueryError as error:
+            # An index that breaks while matches are drawn is made anew by the next search.
+            if error.code is not Code.INDEX_FAILED or is_last:
+                raise
+    raise AssertionError("the last round returns or raises")
+
+
+def _search(
+    engines: Engines,
+    corpus: Corpus,
+    vocabulary: Vocabulary,
+    search: CorpusSearch,
+    limit: int,
+    cursor: str | None,
+    cancel: Callable[[], bool] | None,
+) -> SearchPage[SessionHit]:
     query = parse(search.text)
     if query.whole is None:
         kind = "has no word" if query.text else "is blank"
@@ -165,6 +188,7 @@ def search_sessions(
             accept=accept if texts or given_live else None,
             scale=_Scale(answers, len(answers)),
             place=stream.place,
+            spelling=stream.spelling,
             cancel=cancel,
         )
         answer = stream.engine.search_corpus(stream.source, request)
@@ -188,6 +212,8 @@ def search_sessions(
         if record is not None and best is not None:
             hits.append(SessionHit(record, best))
     check_cancel(cancel)
+    for stream, answer in zip(streams, answers, strict=True):
+        stream.spelling = answer.spelling()
     ends = [[] if stream is None else stream.to_json() for stream in (live, stored)]
     return SearchPage(
         tuple(hits),

@@ -15,6 +15,7 @@ from typing import Final
 from attrs import frozen
 
 from eventlog.model import Fault
+from eventlog.values import JSONValue
 from eventlog.vocabulary import Vocabulary
 
 from ..corpus import Corpus
@@ -69,13 +70,17 @@ class SessionSearch:
 
 @frozen
 class _Walk:
-    """Where a walk stands: its log, where to begin, and what was given from there on."""
+    """
+    Where a walk stands: its log, where to begin, what was given from there on, the last
+    score, and how the query's spelling was taken.
+    """
 
     length: int
     tail: str
     place: Place | None
     given: frozenset[int]
     score: float
+    spelling: JSONValue
 
 
 def search_events(
@@ -109,6 +114,7 @@ def search_events(
         None if walk is None else walk.length,
         search.sort,
         None if walk is None else walk.place,
+        None if walk is None else walk.spelling,
         cancel,
     )
     faults: list[Fault] = []
@@ -164,7 +170,9 @@ def search_events(
         given = {match.seq for match, _ in chosen if match.place == rest}
         if walk is not None and walk.place == rest:
             given |= walk.given
-        next_cursor = cursors.encode(length, tail, place_to_json(rest), packed(given), str(score))
+        next_cursor = cursors.encode(
+            length, tail, place_to_json(rest), packed(given), str(score), answer.spelling()
+        )
     return SearchPage(
         tuple(hits),
         next_cursor,
@@ -216,9 +224,16 @@ def _reranked(
 
 
 def _decoded(cursors: Cursors, cursor: str) -> _Walk:
-    length, tail, place, given, score = cursors.decode(cursor, int, str, list, str, str)
+    length, tail, place, given, score, spelling = cursors.decode(
+        cursor, int, str, list, str, str, list
+    )
     return _Walk(
-        length, tail, place_from_json(place), frozenset(unpacked(given)), score_from_text(score)
+        length,
+        tail,
+        place_from_json(place),
+        frozenset(unpacked(given)),
+        score_from_text(score),
+        spelling,
     )
 
 

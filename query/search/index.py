@@ -136,12 +136,16 @@ class EmbeddedIndex(SearchProvider):
             kinds = tables.kinds(request.documents.types)
             length = log.length if request.length is None else request.length
             limits = narrowing(request.documents, as_of=length, sid=known.sid, kinds=kinds)
+            read = self._reader()
+            lexicon = IndexLexicon(read, limits, hidden=tables.hidden > 0)
+            spelling = Spelling(lexicon, request.spelling)
             return Answer(
-                self._session_matches(request, limits, hidden=tables.hidden > 0),
+                self._session_matches(read, request, limits, spelling),
                 tables.session_documents(known.sid, kinds, request.documents.below(length)),
                 min(known.length, length),
                 tables.faults(log.session_id),
                 lambda: limits.windowed,
+                lambda: spelling.facts,
             )
 
         return self._file.run(answer)
@@ -161,16 +165,20 @@ class EmbeddedIndex(SearchProvider):
                 limits.condition += " AND d.sid IN (SELECT value FROM json_each(?))"
                 limits.values.append(json.dumps(sorted(sids)))
             excluded = frozenset(tables.numbers(request.excluded).values())
+            read = self._reader()
+            lexicon = IndexLexicon(read, limits, hidden=tables.hidden > 0)
+            spelling = Spelling(lexicon, request.spelling)
             faults = tables.faults()
             if not covered:
                 with _told():
                     faults = (*faults, *tables.missing(source))
             return Answer(
-                self._corpus_matches(request, limits, excluded, hidden=tables.hidden > 0),
+                self._corpus_matches(read, request, limits, excluded, spelling),
                 tables.documents(sids, kinds, excluded),
                 mark,
                 faults,
                 lambda: limits.windowed,
+                lambda: spelling.facts,
                 tables.text_state("generation"),
                 lambda: self._file.run(lambda db, _: IndexTables(db).frequencies(request.query)),
             )
@@ -259,22 +267,24 @@ class EmbeddedIndex(SearchProvider):
         return read
 
     def _session_matches(
-        self, request: SessionRequest, limits: Narrowing, *, hidden: bool
+        self, read: Read, request: SessionRequest, limits: Narrowing, spelling: Spelling
     ) -> Iterator[Match]:
-        read = self._reader()
         if request.documents.is_empty:
             return iter(())
         if request.query.whole is None:
             return newest(read, limits, request.place)
-        spelling = Spelling(IndexLexicon(read, limits, hidden=hidden))
         rank = ranked if request.sort is Sort.RELEVANCE else ranked_by_time
         return rank(read, request.query, limits, spelling, request.place)
 
     def _corpus_matches(
-        self, request: CorpusRequest, limits: Narrowing, excluded: frozenset[int], *, hidden: bool
+        self,
+        read: Read,
+        request: CorpusRequest,
+        limits: Narrowing,
+        excluded: frozenset[int],
+        spelling: Spelling,
     ) -> Iterator[Match]:
         """The best match of each session that is still wanted."""
-        read = self._reader()
         if request.documents.is_empty:
             return
         done = limits.done = {*excluded, *request.given}
@@ -282,7 +292,6 @@ class EmbeddedIndex(SearchProvider):
         seqs = request.limits()
         numbers = self._file.run(lambda db, _: IndexTables(db).numbers(seqs))
         limits.limits = {sid: seqs[session_id] for session_id, sid in numbers.items()}
-        spelling = Spelling(IndexLexicon(read, limits, hidden=hidden))
         for match in ranked(read, request.query, limits, spelling, request.place):
             if match.number not in done and (request.accept is None or request.accept(match)):
                 done.add(match.number)

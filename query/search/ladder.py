@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from attrs import frozen
 
 from .expressions import all_words, any_word, exact_tiers
-from .limits import WINDOW_DOCUMENTS
 from .parsing import Phrase, Query
 from .provider import Tier
 from .spelling import Spelling
@@ -69,9 +68,7 @@ def ladder(query: Query, spelling: Spelling) -> list[Rung]:
         return search
 
     def rare() -> tuple[Phrase, ...]:
-        counts = [spelling.at_most(part) for part in query.parts]
-        said = zip(query.parts, counts, strict=True)
-        return tuple(part for part, n in said if n is not None and n <= WINDOW_DOCUMENTS)
+        return tuple(part for part in query.parts if not spelling.is_common(part))
 
     def any_rare() -> Search | None:
         words = (*rare(), *spelling.alternatives(query))

@@ -17,6 +17,7 @@ from attrs import field, frozen
 
 from eventlog.model import EventClass, Fault
 from eventlog.store import EventStore
+from eventlog.values import JSONValue
 
 from ..corpus import LiveSource
 from ..corpus_snapshot import CorpusSnapshot
@@ -168,6 +169,8 @@ class SessionRequest:
 
         place: Where to begin; None is the front.
 
+        spelling: What the engine found out about the query's spelling on the page before.
+
         cancel: Asked now and then; the call ends with ABORTED once it answers true.
     """
 
@@ -176,6 +179,7 @@ class SessionRequest:
     length: int | None = None
     sort: Sort = Sort.RELEVANCE
     place: Place | None = None
+    spelling: JSONValue = None
     cancel: Callable[[], bool] | None = None
 
 
@@ -207,6 +211,8 @@ class CorpusRequest:
 
         place: Where to begin; None is the front.
 
+        spelling: As in a :class:`SessionRequest`.
+
         cancel: As in a :class:`SessionRequest`.
     """
 
@@ -220,6 +226,7 @@ class CorpusRequest:
     accept: Callable[[Match], bool] | None = None
     scale: Callable[[], float] = field(default=lambda: 1.0)
     place: Place | None = None
+    spelling: JSONValue = None
     cancel: Callable[[], bool] | None = None
 
 
@@ -241,6 +248,9 @@ class Answer:
 
         windowed: Whether the order is that of a window; known once matches are drawn.
 
+        spelling: Gives what was found out about the query's spelling, as JSON, for the
+            pages that follow; known once matches are drawn.
+
         generation: What a mark is a mark of; another one makes it meaningless.
 
         frequencies: How many documents there are at all, then how many have each part of
@@ -252,6 +262,7 @@ class Answer:
     through: int
     faults: tuple[Fault, ...] = ()
     windowed: Callable[[], bool] = field(default=lambda: False)
+    spelling: Callable[[], JSONValue] = field(default=list)
     generation: str = ""
     frequencies: Callable[[], tuple[int, ...]] = field(default=tuple)
 

@@ -74,7 +74,13 @@ class ScanProvider(SearchProvider):
             matches = scan.by_time()
         else:
             matches = scan.by_relevance()
-        return Answer(matches, scan.searched, length, tuple(scan.faults))
+        return Answer(
+            matches,
+            scan.searched,
+            length,
+            tuple(scan.faults),
+            spelling=lambda: scan.spelling.facts,
+        )
 
     def search_corpus(self, source: EventStore | LiveSource, request: CorpusRequest) -> Answer:
         raise SessionQueryError(
@@ -110,6 +116,7 @@ class _Scan:
         self._replaced_by = self._read_replacers()
         self._words = 0
         self._lexicon = _SessionLexicon()
+        self.spelling = Spelling(self._lexicon, request.spelling)
         self._hits: list[_Hit] = []
         self._matches: list[Match] = []
         query = request.query
@@ -154,9 +161,8 @@ class _Scan:
             matches = {match.seq: match for match in group()}
             for seq in sorted(matches, reverse=True):
                 if self._is_ahead(matches[seq], rank):
-                    yield evolve(
-                        matches[seq], tier=tier, relevance=0.0, place=Place(rank, 0, seq + 1)
-                    )
+                    here = Place(rank, 0, seq + 1)
+                    yield evolve(matches[seq], tier=tier, relevance=0.0, place=here)
             if matches or place is not None:
                 return
 
@@ -203,7 +209,7 @@ class _Scan:
     def _close_hits(self) -> Iterator[list[Match]]:
         """Yield the matches of each other spelling, the likeliest first."""
         query = self._request.query
-        for phrases in Spelling(self._lexicon).close(query):
+        for phrases in self.spelling.close(query):
             hits = []
             for match, text in self._documents():
                 words = Words(analyze(text))
@@ -216,8 +222,7 @@ class _Scan:
     def _any_hits(self, *, everything: bool = False) -> list[_Hit]:
         """The documents with one of the words, but not in a better tier unless *everything*."""
         query = self._request.query
-        spelling = Spelling(self._lexicon)
-        close, alternatives = spelling.close(query), spelling.alternatives(query)
+        close, alternatives = self.spelling.close(query), self.spelling.alternatives(query)
         hits = []
         for match, text in self._documents():
             words = Words(analyze(text))

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Final, Protocol
 
+from eventlog.values import JSONValue
+
+from ..errors import Code, SessionQueryError
+from .limits import WINDOW_DOCUMENTS
 from .parsing import Phrase, Query, is_fuzzy
 from .typos import CANDIDATES_MAX, Shape, nearest, shapes
 
@@ -21,6 +25,8 @@ SPELLED_WORDS_MAX: Final = 8
 
 COUNTED_CANDIDATES: Final = 64
 """Of how many candidates the documents are counted, to find the likeliest."""
+
+ABSENT, RARE, COMMON = 0, 1, 2
 
 
 class Lexicon(Protocol):
@@ -40,12 +46,51 @@ class Lexicon(Protocol):
 
 
 class Spelling:
-    """Other spellings of queries; each word is looked up once."""
+    """
+    Other spellings of one query.
 
-    def __init__(self, lexicon: Lexicon) -> None:
+    What it has found out it keeps, and can be told: words that appear while a walk goes on
+    must not change what the walk finds.
+
+    Args:
+        lexicon: The words that are known.
+
+        facts: What :attr:`facts` were on an earlier page; None on the first.
+
+    Raises:
+        SessionQueryError: INVALID_CURSOR: *facts* are something else.
+    """
+
+    def __init__(self, lexicon: Lexicon, facts: JSONValue = None) -> None:
         self._lexicon = lexicon
         self._candidates: dict[str, list[tuple[int, str]]] = {}
+        self._levels: dict[str, int] = {}
         self._bounds: dict[Phrase, int | None] = {}
+        if facts:
+            try:
+                levels, candidates = facts
+                self._levels = {str(words): int(level) for words, level in levels}
+                self._candidates = {
+                    str(word): [(int(apart), str(other)) for apart, other in others]
+                    for word, others in candidates
+                }
+            except (TypeError, ValueError):
+                raise SessionQueryError(
+                    Code.INVALID_CURSOR, "the cursor is none of this call"
+                ) from None
+
+    @property
+    def facts(self) -> JSONValue:
+        """What was found out, as JSON; [] where nothing was needed."""
+        if not self._levels and not self._candidates:
+            return []
+        return [
+            [[words, level] for words, level in self._levels.items()],
+            [
+                [word, [[apart, other] for apart, other in others]]
+                for word, others in self._candidates.items()
+            ],
+        ]
 
     def close(self, query: Query) -> list[tuple[Phrase, ...]]:
         """
@@ -56,7 +101,7 @@ class Spelling:
         for part in query.parts:
             others = self.candidates(part.words[0]) if is_fuzzy(part) else []
             # A word that stands nowhere is in no document, whatever the others are.
-            itself = [] if self.at_most(part) == 0 else [(0, part)]
+            itself = [] if self._level(part) == ABSENT else [(0, part)]
             choices.append([*itself, *((apart, Phrase((word,))) for apart, word in others)])
         if not all(choices):
             return []
@@ -71,7 +116,7 @@ class Spelling:
         return [
             Phrase((word,))
             for part in query.parts
-            if is_fuzzy(part) and not self._stands(part.words[0])
+            if is_fuzzy(part) and self._level(part) == ABSENT
             for _, word in self.candidates(part.words[0])
         ]
 
@@ -85,6 +130,10 @@ class Spelling:
             self._candidates[word] = self._find_candidates(word)
         return self._candidates[word]
 
+    def is_common(self, part: Phrase) -> bool:
+        """Tell whether *part* stands in so many documents that it says little."""
+        return self._level(part) == COMMON
+
     def at_most(self, phrase: Phrase) -> int | None:
         """
         Return how many documents have *phrase* at most: those with its rarest word. None
@@ -96,11 +145,22 @@ class Spelling:
             self._bounds[phrase] = min(counts, default=None)
         return self._bounds[phrase]
 
+    def _level(self, part: Phrase) -> int:
+        if part.open_ended:
+            return COMMON
+        name = " ".join(part.words)
+        if name not in self._levels:
+            count = min(self._lexicon.documents(part.words))
+            self._levels[name] = (
+                ABSENT if count == 0 else RARE if count <= WINDOW_DOCUMENTS else COMMON
+            )
+        return self._levels[name]
+
     def _find_candidates(self, word: str) -> list[tuple[int, str]]:
         chosen: list[tuple[int, str]] = []
         tried: set[str] = set()
         # A word that stands somewhere is hardly two edits away from what was meant.
-        stands = self._stands(word)
+        stands = self._level(Phrase((word,))) != ABSENT
         for shape in shapes(word)[: 1 if stands else None]:
             near = nearest(word, self._lexicon.alike(shape), shape.distance)
             near = [(apart, other) for apart, other in near if other not in tried]
@@ -123,9 +183,6 @@ class Spelling:
             if count
         )
         return [(apart, word) for apart, _, word in counted]
-
-    def _stands(self, word: str) -> bool:
-        return self._lexicon.documents([word])[0] > 0
 
 
 def _combinations(choices: Sequence[Sequence[tuple[int, Phrase]]]) -> list[tuple[Phrase, ...]]:
