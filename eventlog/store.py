@@ -147,6 +147,12 @@ class EventStore(ABC):
         """Implement :meth:`repair`, here for a medium on which nothing can be mended."""
         return list(self._verify())
 
+    def _archive(self, session_id: str) -> bool:
+        """Implement :meth:`archive`, here for a medium that has no smaller form."""
+        if self._head(session_id) is None:
+            raise SessionNotFound(session_id)
+        return False
+
     def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
         """Implement :meth:`salvage`, here by halving each window that cannot be read."""
         head = self._head(session_id)
@@ -330,6 +336,25 @@ class EventStore(ABC):
         self._check_writable()
         check_session_id(session_id, path="session_id")
         return self._delete(session_id, forget)
+
+    def archive(self, session_id: str) -> bool:
+        """
+        Keep a session at rest in less room. It is listed, read, verified and deleted as
+        before, and the next append to it takes it out again.
+
+        Returns:
+            Whether it is archived now; False on a medium without such a form.
+
+        Raises:
+            SessionNotFound: The store has no such session.
+
+            StoreReadOnly, StoreFull: It is as it was.
+
+            MissingExtra: The form needs packages that are not installed.
+        """
+        self._check_writable()
+        check_session_id(session_id, path="session_id")
+        return self._archive(session_id)
 
     def verify(self) -> Iterator[Finding]:
         """

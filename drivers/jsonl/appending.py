@@ -4,19 +4,23 @@ One session under its writer's lock: what appending reads of it, and writes to i
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import os
+from contextlib import AbstractContextManager, suppress
+from itertools import chain
 
 from attrs import evolve
 
 from eventlog.admission import Admission
 from eventlog.codec import encode_line
-from eventlog.errors import ValueRejected
+from eventlog.errors import SessionNotFound, ValueRejected
 from eventlog.model import Event, SessionHeader
 from eventlog.tables import FoldTables, MemoryTables
 
+from .archived import open_log
+from .compressing import blocks_of, compress_log
 from .layout import Layout, stamp_of
 from .logs import Logs
-from .medium import LINE_BYTES_MAX, LogFile
+from .medium import LINE_BYTES_MAX, LogFile, sync_folder
 from .names import LOG_SUFFIX, TORN_SUFFIX, stem_of, unfinished_name
 from .reading import read_window
 from .tail import MARK_BYTES
@@ -99,6 +103,8 @@ class LockedLog:
             raise ValueRejected("events", f"one takes more than {LINE_BYTES_MAX} bytes as a line")
         if self._file is None or self._layout is None:
             self._create(admission, lines)
+        elif self._file.archived:
+            self._restore(self._file, self._layout, admission, lines)
         else:
             self._append(self._file, self._layout, admission, lines)
 
@@ -121,6 +127,43 @@ class LockedLog:
             logs.folds.extend(layout.identity, 0, admission.steps)
         if layout.length == admission.length:
             logs.scanned(layout, admission.length, layout.end)
+
+    def _restore(
+        self, file: LogFile, layout: Layout, admission: Admission, lines: list[bytes]
+    ) -> None:
+        """Take the log out of the archive, with *lines* behind it."""
+        logs, stem = self._logs, self._stem
+        create_log(
+            logs.path(stem, LOG_SUFFIX),
+            f"{logs.root}/{unfinished_name(self._session_id)}",
+            chain(blocks_of(file, layout.end), lines),
+            logs.lock_wait_s,
+            lambda: logs.is_deleted(stem),
+        )
+        # From here on the log counts. Where this fails, the archive is left over.
+        with suppress(OSError):
+            os.unlink(file.path)
+            sync_folder(logs.root)
+        logs.folds.extend(layout.identity, admission.start, admission.steps)
+
+    def archive(self) -> None:
+        """
+        Compress the log where it lies. Null case: it is archived.
+
+        Raises:
+            SessionNotFound: There is no such session.
+
+            StoreFull, StoreReadOnly, StoreUnavailable: It is as it was.
+        """
+        file, layout = self._file, self._layout
+        if file is None or layout is None:
+            raise SessionNotFound(self._session_id)
+        if not file.archived:
+            new_path = f"{self._logs.root}/{unfinished_name(self._session_id)}"
+            torn_path = self._logs.path(self._stem, TORN_SUFFIX)
+            compress_log(file, layout, new_path, torn_path, self._logs.lock_wait_s)
+            with open_log(file.path, self._session_id, self._logs.meter) as archive:
+                self._logs.survey(archive)
 
     def _append(
         self, file: LogFile, layout: Layout, admission: Admission, lines: list[bytes]

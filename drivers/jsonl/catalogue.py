@@ -15,8 +15,8 @@ from eventlog.errors import CorruptLog, EventLogError, StoreUnavailable
 from eventlog.model import Fault, HeadKey, SessionHeader
 from eventlog.snapshot import ScanMeter
 
+from .archived import ARCHIVE_SUFFIX, open_log
 from .layout import SETTLED_NS, HeaderFacts, read_header, stamp_of
-from .medium import LogFile
 from .names import BACKUP_SUFFIX, LOG_SUFFIX, TOMBSTONE_SUFFIX, TORN_SUFFIX, id_of
 from .refusals import refusal
 
@@ -31,6 +31,8 @@ class Listing:
     Attributes:
         logs: Stem → entry of every log that no tombstone hides, links and folders left out.
 
+        archives: Those of them that are archived. Where a log is there as well, that counts.
+
         tombstones: Stems of deleted sessions.
 
         strays: What is no part of the store, as faults, by path. Names that begin with a
@@ -38,6 +40,7 @@ class Listing:
     """
 
     logs: dict[str, os.DirEntry[str]] = field(factory=dict)
+    archives: dict[str, os.DirEntry[str]] = field(factory=dict)
     tombstones: set[str] = field(factory=set)
     strays: list[Fault] = field(factory=list)
 
@@ -62,6 +65,8 @@ def list_folder(root: str, meter: ScanMeter) -> Listing:
         return listing
     except OSError as error:
         raise refusal(error, root) from error
+    for stem, entry in listing.archives.items():
+        listing.logs.setdefault(stem, entry)
     for stem in listing.tombstones:
         listing.logs.pop(stem, None)
     listing.strays.sort(key=lambda fault: fault.path or "")
@@ -83,6 +88,8 @@ def _place(listing: Listing, entry: os.DirEntry[str]) -> None:
         listing.strays.append(_stray(entry, "special", "is no regular file"))
     elif name.endswith(LOG_SUFFIX):
         listing.logs[name[: -len(LOG_SUFFIX)]] = entry
+    elif name.endswith(LOG_SUFFIX + ARCHIVE_SUFFIX):
+        listing.archives[name[: -len(LOG_SUFFIX + ARCHIVE_SUFFIX)]] = entry
     elif not name.endswith((TOMBSTONE_SUFFIX, TORN_SUFFIX, BACKUP_SUFFIX)):
         listing.strays.append(_stray(entry, "stray", "is no part of the store"))
 
@@ -156,7 +163,7 @@ class Catalogue:
             if (
                 known is None
                 or known.inode != entry.inode()
-                or not (is_same or self._seen.get(stem) == _stamp_at(entry))
+                or not (is_same or self._was_seen(stem, entry))
             ):
                 fault = self.read(stem, entry.path)
                 if fault is not None:
@@ -164,6 +171,12 @@ class Catalogue:
         faults += listing.strays
         faults.sort(key=lambda fault: fault.path or "")
         return faults
+
+    def _was_seen(self, stem: str, entry: os.DirEntry[str]) -> bool:
+        seen, now = self._seen.get(stem), _stamp_at(entry)
+        if seen is not None and now is not None and entry.name.endswith(ARCHIVE_SUFFIX):
+            return seen[1:] == now[1:]  # the size is that of the log, not of the archive
+        return seen == now
 
     def _folder_now(self) -> tuple[int, int] | None:
         """Return what tells whether names came or went; None where that is not sure yet."""
@@ -178,7 +191,7 @@ class Catalogue:
     def read(self, stem: str, path: str) -> Fault | None:
         """Read one header anew. Returns what is wrong with it; None also where it is gone."""
         try:
-            with LogFile(path, id_of(stem), self._meter) as file:
+            with open_log(path, id_of(stem), self._meter) as file:
                 status = file.status()
                 self.put(stem, read_header(file, status), stamp_of(status))
                 self._meter.records += 1

@@ -133,7 +133,8 @@ def judge(file: LogFile, size: int) -> Judgement:
         judging.add(piece)
     judging.finish()
     drafts = judging.drafts
-    mends = (facts is not None or misnamed) and sum(d.lost() for d in drafts) <= LOST_MAX
+    can_write = (facts is not None or misnamed) and not file.archived
+    mends = can_write and sum(d.lost() for d in drafts) <= LOST_MAX
     end = size
     edits: list[Edit] = []
     found: list[Finding] = []
@@ -141,7 +142,7 @@ def judge(file: LogFile, size: int) -> Judgement:
         finding = _finding(file, draft)
         if draft.kind == "torn":
             end = draft.piece.offset
-            change = Change("cut", draft.removed) if facts is not None or misnamed else None
+            change = Change("cut", draft.removed) if can_write else None
         else:
             change = None
             if mends:
@@ -170,6 +171,8 @@ def _finding(file: LogFile, draft: _Draft) -> Finding:
 
 def _header_finding(file: LogFile, error: CorruptLog, size: int) -> Finding:
     finding = evolve(finding_of(error, file.session_id), size_bytes=size)
+    if file.archived:
+        return finding
     if error.kind == "empty":
         return evolve(finding, change=Change("set-aside"))
     if error.kind == "misnamed":

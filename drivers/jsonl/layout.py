@@ -5,19 +5,18 @@ Where things stand in one log file: its header, its last whole line, and what li
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from eventlog.codec import decode_line
 from eventlog.errors import InvalidSurface, ValueRejected
 from eventlog.model import SessionHead, SessionHeader
 
 from .envelope import START_BYTES, first_seq, start_seq
-from .medium import LINE_BYTES_MAX, LogFile
-from .names import log_name
+from .medium import LINE_BYTES_MAX, LogFile, Status
+from .names import LOG_SUFFIX, log_name
 from .tail import Tail
 
 __all__ = ["SETTLED_NS", "HeaderFacts", "Layout", "read_header", "stamp_of", "survey"]
@@ -46,6 +45,8 @@ class HeaderFacts:
         stop: The offset behind its LF.
 
         digest: A hash of the bytes before *stop*, valid in this process.
+
+        archived: Whether that file is an archive.
     """
 
     device: int
@@ -53,6 +54,7 @@ class HeaderFacts:
     header: SessionHeader
     stop: int
     digest: int
+    archived: bool = False
 
 
 @frozen
@@ -113,12 +115,12 @@ class Layout:
         return SessionHead(self.facts.header, self.length, self.last_time)
 
 
-def stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+def stamp_of(status: Status) -> tuple[int, int, int]:
     """Return size, modification and change time: what tells whether a file changed."""
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def read_header(file: LogFile, status: os.stat_result) -> HeaderFacts:
+def read_header(file: LogFile, status: Status) -> HeaderFacts:
     """
     Read the first line, and check that the file's name is that of its id.
 
@@ -144,17 +146,22 @@ def read_header(file: LogFile, status: os.stat_result) -> HeaderFacts:
         raise file.corrupt("header", offset=0, detail=str(error)) from None
     if type(header) is not SessionHeader:
         raise file.corrupt("header", offset=0, detail="the first line is no header")
-    if log_name(header.id) != os.path.basename(file.path):
+    if log_name(header.id) != file.stem + LOG_SUFFIX:
         raise file.corrupt(
             "misnamed",
             offset=0,
             detail=f"holds session {header.id!r}, whose log is {log_name(header.id)}",
         )
-    return HeaderFacts(status.st_dev, status.st_ino, header, stop, hash(line))
+    digest = hash(line)
+    return HeaderFacts(status.st_dev, status.st_ino, header, stop, digest, file.archived)
 
 
 def survey(
-    file: LogFile, *, known: Layout | None = None, facts: HeaderFacts | None = None
+    file: LogFile,
+    *,
+    known: Layout | None = None,
+    facts: HeaderFacts | None = None,
+    moved: bool = False,
 ) -> Layout:
     """
     Find out where things stand in *file*.
@@ -163,6 +170,8 @@ def survey(
         known: What an earlier look said. What it says is checked, not trusted.
 
         facts: The header as read before; checked likewise.
+
+        moved: Whether the same log may be in another file by now.
 
     Cost: a probe, of the last line, and the header, which the caller counts; nothing
     where the status is that of *known*, and either that is settled or *file* is locked, so
@@ -174,7 +183,12 @@ def survey(
     status = file.status()
     facts = known.facts if known is not None else facts
     if facts is not None and (facts.device, facts.inode) != (status.st_dev, status.st_ino):
-        known = facts = None
+        if not moved:
+            known = facts = None
+        else:
+            # Archived, or taken out of the archive, since: the same log if its bytes are.
+            facts = evolve(facts, device=status.st_dev, inode=status.st_ino, archived=file.archived)
+            known = None if known is None else evolve(known, facts=facts, settled=False)
     stamp = stamp_of(status)
     if known is not None and known.status == stamp and (known.settled or file.is_locked):
         return known

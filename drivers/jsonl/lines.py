@@ -10,6 +10,8 @@ from typing import Final
 
 from attrs import frozen
 
+from eventlog.errors import CorruptLog
+
 from .envelope import is_padding
 from .medium import LINE_BYTES_MAX, LogFile
 
@@ -87,7 +89,14 @@ def _read(file: LogFile, stop: int) -> Iterator[Line]:
     padding, too_long = True, False
     position = 0
     while position < stop:
-        block = file.pread(min(BLOCK_BYTES, stop - position), position)
+        try:
+            block = file.read_block(min(BLOCK_BYTES, stop - position), position)
+        except CorruptLog:
+            # A part of an archive, which holds whole lines; nobody knows how many.
+            behind = min(file.next_block(position), stop)
+            yield Line(number, position, behind - position, None, True, False)
+            number, offset, position = number + 1, behind, behind
+            continue
         if not block:
             break
         position += len(block)

@@ -11,12 +11,15 @@ from contextlib import ExitStack, contextmanager
 from threading import RLock
 from weakref import WeakSet
 
+from attrs import evolve
+
 from eventlog.errors import EventLogError, SessionNotFound, StoreReadOnly, StoreUnavailable
 from eventlog.fold_cache import FoldCache
 from eventlog.model import Event
 from eventlog.snapshot import ScanMeter
 from eventlog.tables import MemoryTables
 
+from .archived import ARCHIVE_SUFFIX, ArchivedLog, open_log
 from .catalogue import Catalogue
 from .layout import Layout, survey
 from .medium import LogFile
@@ -80,7 +83,7 @@ class Logs:
         stem = stem_of(session_id)
         path = self.path(stem, LOG_SUFFIX)
         try:
-            file = LogFile(path, session_id, self.meter)
+            file = open_log(path, session_id, self.meter)
         except FileNotFoundError:
             return None
         except PermissionError as error:
@@ -123,7 +126,10 @@ class Logs:
         with self.lock:
             known = self._layouts.get(file.stem)
             facts = None if known is not None else self.catalogue.facts(file.stem)
-            layout = survey(file, known=known, facts=facts)
+            moved = known is not None and _was_moved(file, known)
+            layout = survey(file, known=known, facts=facts, moved=moved)
+            if moved and known is not None and _is_older(layout, known):
+                return evolve(layout, identity=known.identity)
             if layout is not known:
                 self.remember(file.stem, layout)
         return layout
@@ -192,6 +198,8 @@ class Logs:
         """
         Open a log for writing and lock it until it is closed; None where there is none.
 
+        One that is archived is opened as it is: what is written to it goes elsewhere.
+
         Raises:
             StoreBusy: Another process holds it for too long.
 
@@ -200,21 +208,46 @@ class Logs:
         path = self.path(stem_of(session_id), LOG_SUFFIX)
         while True:
             try:
-                file = LogFile(path, session_id, self.meter, writing=True)
+                file = self._open_for_writing(path, session_id)
             except FileNotFoundError:
+                if os.path.lexists(path):
+                    continue  # taken out of the archive in between
                 return None
             except PermissionError as error:
                 if isinstance(error, EventLogError):
                     raise
                 raise StoreReadOnly(path) from error
             file.lock(self.lock_wait_s)
-            if is_at(file.fd, path):
+            if is_at(file.fd, file.path) and not (file.archived and os.path.lexists(path)):
                 return file
             # It was deleted, or replaced, while this one waited.
             file.close()
 
+    def _open_for_writing(self, path: str, session_id: str) -> LogFile:
+        try:
+            return LogFile(path, session_id, self.meter, writing=True)
+        except FileNotFoundError:
+            # An archive is never written to; but its lock is the session's.
+            return ArchivedLog(path + ARCHIVE_SUFFIX, session_id, self.meter, writing=True)
+
     def __repr__(self) -> str:
         return f"<Logs of {self.root}, {len(self._layouts)} seen>"
+
+
+def _was_moved(file: LogFile, known: Layout) -> bool:
+    """Tell whether archiving is why *file* is another one than was seen before."""
+    if known.facts.inode == file.status().st_ino:
+        return False
+    return file.archived or known.facts.archived or not is_at(file.fd, file.path)
+
+
+def _is_older(layout: Layout, known: Layout) -> bool:
+    """Tell whether a log was opened before it was archived, or taken out, and then grew."""
+    return (
+        layout.identity != known.identity
+        and layout.facts.digest == known.facts.digest
+        and layout.length <= known.length
+    )
 
 
 _all_logs: WeakSet[Logs] = WeakSet()

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from types import TracebackType
-from typing import Final, Self
+from typing import ClassVar, Final, Protocol, Self
 
 from eventlog.errors import CorruptLog
 from eventlog.snapshot import ScanMeter
@@ -19,7 +19,7 @@ from .locking import FileLock
 from .names import LOG_SUFFIX
 from .refusals import refusal
 
-__all__ = ["LINE_BYTES_MAX", "LogFile", "make_folder", "sync_file", "sync_folder"]
+__all__ = ["LINE_BYTES_MAX", "LogFile", "Status", "make_folder", "sync_file", "sync_folder"]
 
 # A line longer than this is no record: room for the largest payload with half of its
 # characters escaped, and for the envelope around it.
@@ -27,6 +27,21 @@ LINE_BYTES_MAX: Final = 160 << 20
 
 # A pipe in the folder must not block the one who opens it.
 _FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class Status(Protocol):
+    """What is asked of a file's status."""
+
+    @property
+    def st_dev(self) -> int: ...
+    @property
+    def st_ino(self) -> int: ...
+    @property
+    def st_size(self) -> int: ...
+    @property
+    def st_mtime_ns(self) -> int: ...
+    @property
+    def st_ctime_ns(self) -> int: ...
 
 
 class LogFile:
@@ -55,11 +70,14 @@ class LogFile:
 
     __slots__ = ("_lock", "fd", "meter", "path", "session_id", "stem")
 
+    archived: ClassVar[bool] = False
+    """Whether the bytes are those of an archive, decompressed."""
+
     def __init__(
         self, path: str, session_id: str | None, meter: ScanMeter, *, writing: bool = False
     ) -> None:
         self.path = path
-        self.stem = path[path.rindex("/") + 1 : -len(LOG_SUFFIX)]
+        self.stem = path[path.rindex("/") + 1 :].removesuffix(".zst")[: -len(LOG_SUFFIX)]
         self.session_id = session_id
         self.meter = meter
         flags = os.O_RDWR | os.O_APPEND if writing else os.O_RDONLY
@@ -100,8 +118,8 @@ class LogFile:
         """Whether this one keeps every other writer out."""
         return self._lock is not None
 
-    def status(self) -> os.stat_result:
-        """Return the file's status now."""
+    def status(self) -> Status:
+        """Return the file's status now; its size is that of the log."""
         return os.fstat(self.fd)
 
     def pread(self, size: int, offset: int) -> bytes:
@@ -117,6 +135,14 @@ class LogFile:
             raise refusal(error, self.path) from error
         self.meter.bytes += len(data)
         return data
+
+    def read_block(self, size: int, offset: int) -> bytes:
+        """Return what :meth:`pread` does, or the part of it that is had without the rest."""
+        return self.pread(size, offset)
+
+    def next_block(self, offset: int) -> int:
+        """Return the offset from which a later part can be had where *offset* cannot."""
+        return self.status().st_size
 
     def corrupt(
         self,

@@ -55,7 +55,7 @@ class Recovered:
 def readable(line: bytes | None) -> list[Event] | str:
     """Return the events of a line, or why it has none."""
     if line is None:
-        return "the line is longer than any record"
+        return "cannot be read, or is longer than any record"
     try:
         return events_of(line)
     except (ValueRejected, InvalidSurface) as error:

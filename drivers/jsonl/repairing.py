@@ -22,6 +22,7 @@ from attrs import evolve
 from eventlog.errors import EventLogError, StoreReadOnly
 from eventlog.findings import Change, Finding
 
+from .archived import ARCHIVE_SUFFIX
 from .judging import Edit, Judgement, judge
 from .locking import PathLock
 from .logs import Logs
@@ -225,6 +226,10 @@ def _tidied(logs: Logs, finding: Finding, path: str) -> Finding:
             os.unlink(path)
             sync_folder(logs.root)
             return finding
+        if path.endswith(ARCHIVE_SUFFIX):
+            stem = os.path.basename(path)[: -len(LOG_SUFFIX + ARCHIVE_SUFFIX)]
+            backup = _set_aside(logs, path, stem)
+            return evolve(finding, change=evolve(finding.change, backup=backup))
         stem = os.path.basename(path)[1 : -len(UNFINISHED)]
         log = logs.path(stem, LOG_SUFFIX)
         with contextlib.suppress(FileNotFoundError):

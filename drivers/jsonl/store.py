@@ -27,6 +27,7 @@ from eventlog.store import Capabilities, ChangeSet, EventStore
 from eventlog.tables import ViewTables
 
 from .appending import LockedLog
+from .archived import ARCHIVE_SUFFIX, open_log
 from .catalogue import fault_of, list_folder
 from .feed import changes_since
 from .layout import Layout
@@ -184,7 +185,7 @@ class JsonlStore(EventStore):
             listed = catalogue.facts(stem)
             path = self._logs.path(stem, LOG_SUFFIX)
             try:
-                with LogFile(path, id_of(stem), self.meter) as file:
+                with open_log(path, id_of(stem), self.meter) as file:
                     layout = self._logs.survey(file)
             except FileNotFoundError:
                 continue
@@ -254,6 +255,7 @@ class JsonlStore(EventStore):
             if file is not None or was_deleted:
                 for path in (
                     logs.path(stem, LOG_SUFFIX),
+                    logs.path(stem, LOG_SUFFIX + ARCHIVE_SUFFIX),
                     logs.path(stem, TORN_SUFFIX),
                     f"{self.root}/{unfinished_name(session_id)}",
                     *self._backups(stem),
@@ -264,6 +266,11 @@ class JsonlStore(EventStore):
             if file is not None or was_deleted:
                 _sync(self.root)
         return file is not None or (forget and was_deleted)
+
+    def _archive(self, session_id: str) -> bool:
+        with self._held(session_id), LockedLog(self._logs, session_id) as log:
+            log.archive()
+        return True
 
     def _backups(self, stem: str) -> list[str]:
         try:

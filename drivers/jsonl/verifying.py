@@ -11,6 +11,7 @@ from typing import Final
 from eventlog.errors import EventLogError
 from eventlog.findings import Change, Finding
 
+from .archived import ARCHIVE_SUFFIX, open_log
 from .catalogue import fault_of, list_folder
 from .judging import Judgement, judge
 from .locking import owner_of
@@ -36,17 +37,25 @@ def verified(logs: Logs) -> Iterator[Finding]:
         yield Finding(stray.kind, stray.session_id, stray.path, detail=stray.detail)
     yield from _leftovers(logs)
     for stem in sorted(listing.tombstones):
-        path = logs.path(stem, LOG_SUFFIX)
-        if os.path.lexists(path):
-            detail = "the session is deleted, but its log is still there"
-            yield Finding("leftover", id_of(stem), path, detail=detail, change=Change("delete"))
+        for suffix in (LOG_SUFFIX, LOG_SUFFIX + ARCHIVE_SUFFIX):
+            path = logs.path(stem, suffix)
+            if os.path.lexists(path):
+                detail = "the session is deleted, but its log is still there"
+                change = Change("delete")
+                yield Finding("leftover", id_of(stem), path, detail=detail, change=change)
+    for stem in sorted(listing.archives.keys() & listing.logs.keys()):
+        archive = listing.archives[stem]
+        if listing.logs[stem] is not archive:
+            detail = "the log is there as well, and counts"
+            change = Change("set-aside")
+            yield Finding("leftover", id_of(stem), archive.path, detail=detail, change=change)
     for stem in sorted(listing.logs):
         yield from _verified_log(logs, stem, listing.logs[stem].path)
 
 
 def _verified_log(logs: Logs, stem: str, path: str) -> Iterator[Finding]:
     try:
-        file = LogFile(path, id_of(stem), logs.meter)
+        file = open_log(path, id_of(stem), logs.meter)
     except FileNotFoundError:
         return
     except (EventLogError, OSError) as error:

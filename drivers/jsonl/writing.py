@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -38,6 +38,7 @@ __all__ = [
     "append_lines",
     "claimed",
     "create_log",
+    "cut_torn_tail",
     "is_at",
     "read_tombstone",
     "write_all",
@@ -74,7 +75,7 @@ def append_lines(file: LogFile, layout: Layout, lines: Sequence[bytes], torn_pat
         StoreFull, StoreReadOnly, StoreUnavailable: Nothing was added.
     """
     if layout.size > layout.end:
-        _cut_torn_tail(file, layout, torn_path)
+        cut_torn_tail(file, layout, torn_path)
     try:
         size = layout.end + _write(file.fd, lines)
         sync_file(file.fd)
@@ -116,7 +117,7 @@ def _cut_back(file: LogFile, end: int, error: BaseException) -> None:
         ) from error
 
 
-def _cut_torn_tail(file: LogFile, layout: Layout, torn_path: str) -> None:
+def cut_torn_tail(file: LogFile, layout: Layout, torn_path: str) -> None:
     """Move the bytes behind the last whole line to *torn_path*, as one line there."""
     try:
         torn: int | None = None
@@ -153,7 +154,7 @@ def _cut_torn_tail(file: LogFile, layout: Layout, torn_path: str) -> None:
 def create_log(
     path: str,
     new_path: str,
-    lines: Sequence[bytes],
+    lines: Iterable[bytes],
     wait_s: float,
     is_deleted: Callable[[], bool],
 ) -> None:
@@ -177,7 +178,7 @@ def create_log(
         make_folder(folder)
         with claimed(new_path, wait_s) as fd:
             try:
-                _write(fd, lines)
+                _write_runs(fd, lines)
                 sync_file(fd)
                 _publish(new_path, path, folder)
             finally:
@@ -196,6 +197,19 @@ def create_log(
         if isinstance(error, EventLogError):
             raise
         raise refusal(error, path, writing=True) from error
+
+
+def _write_runs(fd: int, lines: Iterable[bytes]) -> None:
+    """Write any number of lines, holding no more than one call writes."""
+    held: list[bytes] = []
+    size = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= WRITE_BYTES_MAX:
+            _write(fd, held)
+            held, size = [], 0
+    _write(fd, held)
 
 
 @contextmanager
