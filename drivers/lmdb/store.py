@@ -5,6 +5,7 @@ The store in LMDB.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
@@ -50,6 +51,8 @@ from .verifying import verified
 __all__ = ["LmdbStore", "open_url"]
 
 READERS_MAX: Final = 510
+# Each reader has 64 bytes in the lock file, whether it is there or not.
+READERS_LIMIT: Final = 2**20
 WAIT_S: Final = 30.0
 
 
@@ -99,7 +102,7 @@ class LmdbStore(EventStore):
             :class:`~eventlog.errors.StoreFull`; None is without bound.
 
         readers_max: How many reads may run at once, over all processes. Whoever
-            creates the store decides.
+            creates the store decides; at most 2²⁰.
 
         wait_s: How long a writer waits for another process before
             :class:`~eventlog.errors.StoreBusy`. Writers of one process share commits.
@@ -130,10 +133,14 @@ class LmdbStore(EventStore):
         ):
             if number is not None and check_index(number, name) == 0:
                 raise InvalidArgument(name, "must be at least 1")
+        if readers_max > READERS_LIMIT:
+            raise InvalidArgument("readers_max", f"must be at most {READERS_LIMIT}")
         if type(wait_s) not in (int, float) or not wait_s >= 0:
             raise InvalidArgument("wait_s", f"must be a number ≥ 0, not {wait_s!r:.60}")
         super().__init__(location, read_only=read_only)
-        self._settings = Settings(os.path.realpath(location), map_bytes, map_bytes_max, readers_max)
+        self._settings = Settings(
+            os.path.realpath(location), min(map_bytes, sys.maxsize), map_bytes_max, readers_max
+        )
         self._wait_s = wait_s
         self._environment = sharing.acquire(self._settings)
         try:

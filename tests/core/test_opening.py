@@ -49,6 +49,8 @@ def test_scheme_names_the_driver(tmp_path: Path) -> None:
         "lmdb:x?map_bytes=1e6",
         "lmdb:x?map_bytes=0",
         "lmdb:x?map_bytes=-1",
+        "lmdb:x?readers_max=0",
+        "lmdb:x?readers_max=99999999999999999999",
         "lmdb:x?map_bytes=1048576&map_bytes=2097152",
         "lmdb:a\0b",
         "jsonl:a\0b",
@@ -70,6 +72,16 @@ def test_url_that_names_no_store_is_refused(
         open_store(url)
 
     assert [] == os.listdir(tmp_path)
+
+
+def test_more_address_space_than_there_is(tmp_path: Path) -> None:
+    """
+    An address space beyond what a machine has is as much of it as the process may have;
+    one beyond 64 bits failed at the first append with an OverflowError.
+    """
+    for map_bytes in (2**48, 2**64, 10**30):
+        with open_store(f"lmdb:{tmp_path}/{map_bytes}?map_bytes={map_bytes}") as store:
+            assert 2 == store.append(make_header(), messages(2))
 
 
 @pytest.mark.parametrize("scheme", ["lmdb", "jsonl"])
