@@ -228,6 +228,7 @@ class CodexSession:
             self._pending = record, str(kind), text
             return True
         if kind == "agent_reasoning" and not self._has_items and type(payload.get("text")) is str:
+            self._flush_pending()
             origin = self._origin(record, payload, "text")
             self._answer(record, [{"type": "reasoning", "text": payload["text"]}], origin)
             return True

@@ -81,7 +81,7 @@ def record_of(value: JSONValue, at: str, path: Path, tally: RecordTally) -> Reco
         tally.refuse(RecordFault(str(path), None, None, "malformed", reason))
         return None
     try:
-        text = values.encode({"value": value})
+        text = values.encode(value)
         if text.count(b"{") + text.count(b"[") <= DEPTH_MAX:
             return Record(value, digest_of(text), {"at": at})
         reason = f"is nested deeper than {DEPTH_MAX} levels"

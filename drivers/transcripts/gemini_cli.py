@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import orjson
+from attrs import evolve
 
 from eventlog.drafts import SessionDraft
 from eventlog.errors import CorruptLog, ValueRejected
@@ -110,7 +111,8 @@ def _read_log(path: Path, tally: RecordTally) -> Iterator[Item]:
     session = _Session(_header(first, path), tally)
     yield Opened(session.draft.header)
     for record in read_records(path, tally, stop_bytes=stop_bytes):
-        session.add_line(record)
+        # A message is the same one in a snapshot and in a line, however it is written.
+        session.add_line(evolve(record, digest=digest_of(orjson.dumps(record.value))))
         yield from session.draft.take()
 
 
