@@ -23,6 +23,7 @@ from eventlog.model import (
     SessionHeader,
 )
 from eventlog.opening import ReadOnlyStore, open_store
+from eventlog.pruning import PruneAccount, PrunePolicy
 from eventlog.recorder import Recorder
 from eventlog.recording import RecordingHealth
 from eventlog.resume import Inspection
@@ -50,6 +51,8 @@ __all__ = [
     "Inspection",
     "LiveSessions",
     "LogSnapshot",
+    "PruneAccount",
+    "PrunePolicy",
     "ReadOnlyStore",
     "Recorder",
     "RecordingHealth",

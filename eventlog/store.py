@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
@@ -25,7 +25,6 @@ from eventlog.errors import (
     SessionNotFound,
     StoreClosed,
     StoreReadOnly,
-    ValueRejected,
 )
 from eventlog.findings import Finding, Gap
 from eventlog.fold_cache import FoldCache
@@ -38,14 +37,19 @@ from eventlog.model import (
     HeadPage,
     SessionHead,
     SessionHeader,
-    check_time,
 )
-from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter, Snapshot
+from eventlog.paging import check_page, head_page, ids_of_token
+from eventlog.pruning import PruneAccount, PrunePolicy, prune
+from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter
+from eventlog.stored_snapshot import StoredSnapshot
 from eventlog.tables import ViewTables
-from eventlog.values import check_index, check_session_id, check_text
+from eventlog.values import check_session_id
 from eventlog.verifying import salvaged, verified
 
-__all__ = ["Capabilities", "ChangeSet", "EventStore"]
+if TYPE_CHECKING:
+    from eventlog.live import LiveSessions
+
+__all__ = ["Capabilities", "ChangeSet", "EventStore", "check_page", "head_page"]
 
 
 class EventStore(ABC):
@@ -132,7 +136,7 @@ class EventStore(ABC):
             if key is None:
                 break
         # Sessions that the last token knew and that are gone were deleted since.
-        named = tuple(sorted(ids.union(_ids_of_token(since))))
+        named = tuple(sorted(ids.union(ids_of_token(since))))
         return ChangeSet(named, orjson.dumps(sorted(ids)).decode())
 
     def _snapshot(self, head: SessionHead, length: int) -> LogSnapshot:
@@ -337,6 +341,24 @@ class EventStore(ABC):
         check_session_id(session_id, path="session_id")
         return self._delete(session_id, forget)
 
+    def prune(
+        self,
+        policy: PrunePolicy,
+        *,
+        dry_run: bool = True,
+        live: LiveSessions | None = None,
+        archive: EventStore | None = None,
+    ) -> PruneAccount:
+        """
+        Take the sessions that *policy* calls old out; see :func:`eventlog.pruning.prune`.
+
+        With *dry_run*, the default, nothing is changed.
+        """
+        self._check_open()
+        if not dry_run:
+            self._check_writable()
+        return prune(self, policy, dry_run=dry_run, live=live, archive=archive)
+
     def archive(self, session_id: str) -> bool:
         """
         Keep a session at rest in less room. It is listed, read, verified and deleted as
@@ -462,56 +484,3 @@ class EventStore(ABC):
 
         with self._folds.tables(self._identity(head), length, read) as tables:
             yield MeteredTables(tables, self.meter)
-
-
-class StoredSnapshot(Snapshot):
-    """
-    A session of a store without tables of its own: it is folded in memory, once a
-    process and log, then only its tail.
-    """
-
-    __slots__ = ("_head", "_store")
-
-    def __init__(self, store: EventStore, head: SessionHead, length: int) -> None:
-        super().__init__(head.header, length)
-        self._store = store
-        self._head = head
-
-    def _read(self, start: int, stop: int) -> list[Event]:
-        self._store._check_open()
-        return self._store._read_events(self._head, start, stop)
-
-    def _tables(self) -> AbstractContextManager[ViewTables]:
-        return self._store._folded(self._head, self._length)
-
-
-def check_page(after: object, limit: object) -> None:
-    if after is not None:
-        if type(after) is not HeadKey:
-            raise InvalidArgument("after", f"must be a HeadKey, not {type(after).__name__}")
-        try:
-            check_time(after.created_at, path="created_at")
-            check_text(after.session_id, "session_id")
-        except ValueRejected as error:
-            raise InvalidArgument("after", f"its {error.path} {error.reason}") from None
-    if check_index(limit, "limit") == 0:
-        raise InvalidArgument("limit", "must be an int ≥ 1, not 0")
-
-
-def head_page(found: Sequence[SessionHead], limit: int, faults: Sequence[Fault] = ()) -> HeadPage:
-    """Return the page of the first *limit* of *found*, which holds one more where there is more."""
-    items = tuple(found[:limit])
-    more = len(found) > limit
-    return HeadPage(items, HeadKey.from_header(items[-1].header) if more else None, tuple(faults))
-
-
-def _ids_of_token(token: str | None) -> list[str]:
-    if token is None:
-        return []
-    try:
-        ids = orjson.loads(token)
-    except (orjson.JSONDecodeError, TypeError):
-        ids = None
-    if type(ids) is not list or any(type(session_id) is not str for session_id in ids):
-        raise InvalidArgument("since", "is no token of this store")
-    return ids

@@ -144,6 +144,9 @@ class FaultyStore(EventStore):
     def _repair(self, dry_run: bool) -> list[Finding]:
         return self._inner.repair(dry_run=dry_run)
 
+    def _archive(self, session_id: str) -> bool:
+        return self._inner.archive(session_id)
+
     def _salvage(self, session_id: str) -> Iterator[Event | Gap]:
         return self._inner.salvage(session_id)
 
