@@ -1,11 +1,13 @@
 """
 Queries over live and stored sessions as one corpus: listings, windows, the surface,
-traces, filters and full-text search, at a cost that depends on the answer and never on the
-length of the log.
+traces, filters, full-text search and the model's own search tool, at a cost that depends on
+the answer and never on the length of the log.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from eventlog.invariants import InvariantReport, Violation, check_invariants
 
 from .corpus import LiveSource
 from .errors import SessionQueryError, SessionQueryErrorCode
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from .search.index import EmbeddedIndex, IndexStatus
     from .search.provider import SearchMode, SearchProvider, Sort
     from .search.scan import ScanProvider
+    from .tool import SessionQueryTool, ToolText, session_query_tool
 
 __all__ = [
     "Availability",
@@ -57,6 +60,7 @@ __all__ = [
     "EventWindow",
     "Ids",
     "IndexStatus",
+    "InvariantReport",
     "LineageTrace",
     "LiveSource",
     "OnConflict",
@@ -73,29 +77,37 @@ __all__ = [
     "SessionQuery",
     "SessionQueryError",
     "SessionQueryErrorCode",
+    "SessionQueryTool",
     "SessionRecord",
     "Sort",
     "SurfaceSnapshot",
     "Text",
     "Time",
+    "ToolText",
     "Types",
+    "Violation",
+    "check_invariants",
+    "session_query_tool",
 ]
 
 # Search brings SQLite and more with it; who only lists and reads does not wait for them.
 _SEARCH = {
-    "EmbeddedIndex": "index",
-    "IndexStatus": "index",
-    "ScanProvider": "scan",
-    "SearchHit": "answers",
-    "SearchMode": "provider",
-    "SearchPage": "answers",
-    "SearchProvider": "provider",
-    "SessionHit": "answers",
-    "Sort": "provider",
+    "EmbeddedIndex": ".search.index",
+    "IndexStatus": ".search.index",
+    "ScanProvider": ".search.scan",
+    "SearchHit": ".search.answers",
+    "SearchMode": ".search.provider",
+    "SearchPage": ".search.answers",
+    "SearchProvider": ".search.provider",
+    "SessionHit": ".search.answers",
+    "SessionQueryTool": ".tool",
+    "Sort": ".search.provider",
+    "ToolText": ".tool",
+    "session_query_tool": ".tool",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _SEARCH:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".search.{_SEARCH[name]}", __name__), name)
+    return getattr(import_module(_SEARCH[name], __name__), name)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from eventlog.vocabulary import Vocabulary
+from eventlog.values import is_seq
 
 from .corpus_snapshot import CorpusSnapshot
 from .cursors import Cursors
@@ -23,6 +23,7 @@ from .search.parsing import QUERY_CHARS_MAX
 from .search.provider import SearchProvider
 from .session_query import SessionQuery
 from .tool_arguments import BadArguments, ToolArguments, read_arguments
+from .tool_kinds import event_types, message_types
 from .tool_text import entry_text, failure, hits_text
 
 __all__ = ["Scope", "SessionQueryTool", "ToolText", "session_query_tool"]
@@ -34,14 +35,6 @@ NAME: Final = "session_query"
 DEFAULT_LIMIT: Final = 10
 QUERY_IN_CURSOR_CHARS_MAX: Final = 200
 STEP_EVENTS: Final = 128
-
-MESSAGE: Final = "message"
-BOOKKEEPING: Final = "bookkeeping"
-_MESSAGE_KINDS: Final = {
-    "user": ("user/message",),
-    "assistant": ("assistant/message",),
-    "tool": ("tool/result",),
-}
 
 
 class ToolText(str):
@@ -119,7 +112,13 @@ def session_query_tool(
     Raises:
         SessionQueryError: INVALID_CONFIG: an argument is something else.
     """
+    if not isinstance(query, SessionQuery):
+        raise _config(f"query must be a SessionQuery, not {type(query).__name__}")
     check_id(session_id)
+    if provider is not None and not isinstance(provider, SearchProvider):
+        raise _config(f"provider must be a SearchProvider, not {type(provider).__name__}")
+    if not (before_seq is None or is_seq(before_seq) or callable(before_seq)):
+        raise _config(f"before_seq is a seq, a callable or None, not {before_seq!r:.40}")
     if scope not in get_args(Scope):
         raise _config(f"scope is 'own', 'cwd' or 'all', not {scope!r:.40}")
     for name, value in (("limit_max", limit_max), ("excerpt_bytes", excerpt_bytes)):
@@ -138,7 +137,7 @@ def session_query_tool(
         engines=None if provider is None else Engines(query.vocabulary, provider),
         limit_max=limit_max,
         excerpt_bytes=excerpt_bytes,
-        kinds=None if kinds is None else _event_types(kinds, query.vocabulary),
+        kinds=None if kinds is None else event_types(kinds, query.vocabulary),
         scope=scope,
         before_seq=before_seq,
     )
@@ -359,7 +358,7 @@ class SessionQueryTool:
     def _types(self, kinds: tuple[str, ...] | None) -> tuple[str, ...]:
         """The event types that are searched."""
         if kinds is None or kinds == () or self._kinds is None:
-            return _message_types(self._query.vocabulary)
+            return message_types(self._query.vocabulary)
         return tuple(name for kind in kinds for name in self._kinds.get(kind, ()))
 
     def _before(self) -> int | None:
@@ -455,37 +454,6 @@ def _head(found: int, searched: int, *, is_blank: bool) -> str:
 
 def _json(arguments: dict[str, str], **more: str) -> str:
     return json.dumps({**arguments, **more}, ensure_ascii=False)
-
-
-def _message_types(vocabulary: Vocabulary) -> tuple[str, ...]:
-    return tuple(name for name, kind in vocabulary.types.items() if kind.message is not None)
-
-
-def _event_types(
-    kinds: Sequence[str] | Mapping[str, Sequence[str]], vocabulary: Vocabulary
-) -> dict[str, tuple[str, ...]]:
-    """Return the event types of each kind that the host offers."""
-    if isinstance(kinds, Mapping):
-        return {_name(kind): tuple(map(_name, types)) for kind, types in kinds.items()}
-    if isinstance(kinds, str) or not isinstance(kinds, Sequence):
-        raise _config("kinds must be a list of names, or a mapping from names to event types")
-    messages = _message_types(vocabulary)
-    known = {
-        **_MESSAGE_KINDS,
-        MESSAGE: messages,
-        BOOKKEEPING: tuple(
-            name
-            for name, kind in vocabulary.types.items()
-            if kind.text is not None and name not in messages
-        ),
-    }
-    return {kind: known.get(_name(kind), (kind,)) for kind in kinds}
-
-
-def _name(value: object) -> str:
-    if type(value) is not str or not value:
-        raise _config(f"a kind is a name, not {value!r:.40}")
-    return value
 
 
 def _config(reason: str) -> SessionQueryError:

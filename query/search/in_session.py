@@ -15,7 +15,7 @@ from typing import Final
 from attrs import frozen
 
 from eventlog.model import Fault
-from eventlog.values import JSONValue
+from eventlog.values import SEQ_MAX, JSONValue
 from eventlog.vocabulary import Vocabulary
 
 from ..corpus import Corpus
@@ -190,6 +190,7 @@ def _best(
     Return the best *limit* matches with their relevance, and the place where the walk goes
     on; None at the end.
     """
+    limit = min(limit, SEQ_MAX)  # no log has more events, and no iterator counts much further
     # A query with capitals, accents or signs means them, but the index has none of these:
     # the best matches of a place are looked at again.
     looked_at = limit if query.is_plain or query.whole is None else max(limit, RERANKED)
