@@ -36,6 +36,10 @@ COMMANDS: Final = {
     "copy": "copying",
     "import": "importing",
     "mcp": "serving",
+    "verify": "maintaining",
+    "repair": "maintaining",
+    "archive": "maintaining",
+    "prune": "maintaining",
     "demo": "demo",
     "completion": "completion",
 }
