@@ -90,7 +90,7 @@ def header_from_wire(record: Mapping[str, JSONValue]) -> SessionHeader:
         ValueRejected: The record is no header; *path* is the wire name concerned.
     """
     if record.get("type") != "session":
-        raise ValueRejected("type", f"must be 'session', not {record.get('type')!r:.60}")
+        raise ValueRejected("type", f"must be 'session', not {values.shown(record.get('type'))}")
     for name in HEADER_REQUIRED:
         if name not in record:
             raise ValueRejected(name, "is missing")
@@ -289,7 +289,7 @@ def _make_converter() -> cattrs.Converter:
     def exactly(kind: type) -> Any:
         def structure(value: object, _: object) -> object:
             if type(value) is not kind:
-                raise ValueRejected("value", f"must be {kind.__name__}, not {value!r:.60}")
+                raise ValueRejected("value", f"must be {kind.__name__}, not {values.shown(value)}")
             return value
 
         return structure

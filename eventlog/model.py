@@ -278,7 +278,7 @@ class Event:
         check_time(time)
         values.check_event_type(type)
         if ignorable is not True and ignorable is not False:
-            raise ValueRejected("ignorable", f"must be a bool, not {ignorable!r}")
+            raise ValueRejected("ignorable", f"must be a bool, not {values.shown(ignorable)}")
         self.__attrs_init__(
             seq,
             time,
@@ -366,7 +366,9 @@ def check_time(value: object, *, path: str = "time") -> None:
 def _checked_op(seq: int, op: object) -> SurfaceOp | None:
     if op is None or type(op) is Append or type(op) is Replace:
         return op
-    raise InvalidSurface(seq, f"surface_op must be APPEND, Replace(start, end) or None, not {op!r}")
+    raise InvalidSurface(
+        seq, f"surface_op must be APPEND, Replace(start, end) or None, not {values.shown(op)}"
+    )
 
 
 def _checked_sources(seq: int, sources: object) -> tuple[int, ...] | None:
@@ -376,7 +378,7 @@ def _checked_sources(seq: int, sources: object) -> tuple[int, ...] | None:
         raise InvalidSurface(seq, f"sources must be a list, not {type(sources).__name__}")
     for source in sources:
         if not values.is_seq(source):
-            raise InvalidSurface(seq, f"sources must be seqs, but hold {source!r:.60}")
+            raise InvalidSurface(seq, f"sources must be seqs, but hold {values.shown(source)}")
     return tuple(sources)
 
 

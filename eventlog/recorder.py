@@ -26,7 +26,7 @@ from eventlog.recording import RecordingHealth
 from eventlog.resume import Inspection, check_resumable, inspect_live, inspect_stored
 from eventlog.session import Session
 from eventlog.store import EventStore
-from eventlog.values import check_session_id
+from eventlog.values import check_session_id, shown
 from eventlog.write_behind import WriteBehind
 
 __all__ = ["Recorder"]
@@ -75,7 +75,7 @@ class Recorder:
     ) -> None:
         if type(window_ms) is not int or not 1 <= window_ms <= WINDOW_MS_MAX:
             raise InvalidArgument(
-                "window_ms", f"must be 1 … {WINDOW_MS_MAX}, not {window_ms!r:.60}"
+                "window_ms", f"must be 1 … {WINDOW_MS_MAX}, not {shown(window_ms)}"
             )
         if store.read_only:
             raise StoreReadOnly(store.location)

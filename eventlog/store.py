@@ -43,7 +43,7 @@ from eventlog.pruning import PruneAccount, PrunePolicy, prune
 from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter
 from eventlog.stored_snapshot import StoredSnapshot
 from eventlog.tables import ViewTables
-from eventlog.values import check_session_id
+from eventlog.values import check_session_id, shown
 from eventlog.verifying import salvaged, verified
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class EventStore(ABC):
         """
         self._check_open()
         if since is not None and type(since) is not str:
-            raise InvalidArgument("since", f"must be a token, not {since!r:.60}")
+            raise InvalidArgument("since", f"must be a token, not {shown(since)}")
         return self._changes(since)
 
     def delete(self, session_id: str, *, forget: bool = False) -> bool:

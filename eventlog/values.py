@@ -33,6 +33,7 @@ __all__ = [
     "encode",
     "is_seq",
     "parse",
+    "shown",
 ]
 
 # A value as it comes back: fresh containers of builtin types.
@@ -138,7 +139,7 @@ def check_int(value: object, path: str, *, minimum: int = 0, maximum: int = SEQ_
     if type(value) is not int:
         raise ValueRejected(path, f"must be an int, not {type(value).__name__}")
     if not minimum <= value <= maximum:
-        raise ValueRejected(path, f"must be in {minimum} … {maximum}, not {_shown(value)}")
+        raise ValueRejected(path, f"must be in {minimum} … {maximum}, not {shown(value)}")
 
 
 def check_text(value: object, path: str) -> None:
@@ -203,8 +204,19 @@ def check_index(value: object, name: str) -> int:
         InvalidArgument: It is no int, a bool, or negative.
     """
     if type(value) is not int or value < 0:
-        raise InvalidArgument(name, f"must be an int ≥ 0, not {_shown(value)}")
+        raise InvalidArgument(name, f"must be an int ≥ 0, not {shown(value)}")
     return value
+
+
+def shown(value: object) -> str:
+    """Return *value* as an error shows it: in at most 60 characters, whatever it is."""
+    if type(value) is int and value.bit_length() > 128:
+        return f"an int of {value.bit_length()} bits"  # Python refuses to print long ones
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a value of the type {type(value).__name__}"
+    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _has_control(text: str) -> bool:
@@ -254,7 +266,7 @@ def _plain_copy(value: Any, path: str, depth: int) -> JSONValue:
         copied: dict[str, JSONValue] = {}
         for key, item in value.items():
             if type(key) is not str:
-                raise ValueRejected(path, f"has a key that is no str: {_shown(key)}")
+                raise ValueRejected(path, f"has a key that is no str: {shown(key)}")
             _reject_lone_surrogate(key, f"{path} (a key)")
             copied[key] = _plain_copy(item, _member(path, key), depth + 1)
         return copied
@@ -269,7 +281,7 @@ def _plain_copy(value: Any, path: str, depth: int) -> JSONValue:
 
 def _why_refused(value: object) -> str:
     if type(value) is int:
-        return f"is outside −2⁶³ … 2⁶⁴−1: {_shown(value)}"
+        return f"is outside −2⁶³ … 2⁶⁴−1: {shown(value)}"
     if type(value) is float:
         return f"is not finite: {value!r}"
     return (
@@ -287,14 +299,6 @@ def _reject_lone_surrogate(text: str, path: str) -> None:
 
 def _member(path: str, key: str) -> str:
     return f"{path}.{key}" if key.isidentifier() else f"{path}[{key!r}]"
-
-
-def _shown(value: object) -> str:
-    """Show a refused value briefly. Huge ints are not converted: Python refuses to."""
-    if type(value) is int and value.bit_length() > 128:
-        return f"an int of {value.bit_length()} bits"
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "…"
 
 
 def _json_kind(value: object) -> str:

@@ -19,7 +19,7 @@ from eventlog.errors import (
     UnsupportedFormat,
     ValueRejected,
 )
-from eventlog.values import check_session_id
+from eventlog.values import check_session_id, shown
 
 __all__ = ["SessionQueryError", "SessionQueryErrorCode"]
 
@@ -191,15 +191,6 @@ def check_cancel(cancel: Callable[[], bool] | None) -> None:
         )
     if cancel():
         raise SessionQueryError(Code.ABORTED, "the call was cancelled")
-
-
-def shown(value: object) -> str:
-    """Return *value* as an error shows it: briefly, whatever it is."""
-    try:
-        text = repr(value)
-    except Exception:  # Python refuses to print very long ints; others may refuse as well
-        text = f"a value of the type {type(value).__name__}"
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _said(error: Exception) -> str:

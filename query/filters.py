@@ -16,9 +16,9 @@ from unicodedata import normalize
 from attrs import astuple, field, frozen
 
 from eventlog.model import EventClass
-from eventlog.values import TIME_MAX, JSONValue, is_seq
+from eventlog.values import TIME_MAX, JSONValue, is_seq, shown
 
-from .errors import Code, SessionQueryError, shown
+from .errors import Code, SessionQueryError
 from .records import EventRecord, SessionRecord
 
 __all__ = [

@@ -11,11 +11,11 @@ from itertools import groupby
 from typing import Final, TypeAlias, TypeVar
 
 from eventlog.model import Event, EventClass
-from eventlog.values import is_seq
+from eventlog.values import is_seq, shown
 from eventlog.vocabulary import Vocabulary
 
 from .corpus_snapshot import CorpusSnapshot
-from .errors import Code, SessionQueryError, check_cancel, shown
+from .errors import Code, SessionQueryError, check_cancel
 from .filters import EventFilter, Seq, seq_range
 from .records import EventDocument, EventRecord, EventWindow, SurfaceSnapshot
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Literal
 
 from eventlog.model import Event, HeadKey
 from eventlog.store import EventStore
+from eventlog.values import shown
 from eventlog.vocabulary import DEFAULT_VOCABULARY, Vocabulary
 
 from . import reads
 from .corpus import Corpus, LiveSource
 from .corpus_snapshot import CorpusSnapshot
 from .cursors import Cursors
-from .errors import Code, SessionQueryError, check_cancel, check_id, check_limit, shown
+from .errors import Code, SessionQueryError, check_cancel, check_id, check_limit
 from .faults import distinct
 from .filters import EventFilter, SessionFilter, described, event_filters, session_filters
 from .listing import session_page

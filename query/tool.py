@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from eventlog.values import is_seq
+from eventlog.values import is_seq, shown
 
 from .corpus_snapshot import CorpusSnapshot
 from .cursors import Cursors
@@ -118,12 +118,12 @@ def session_query_tool(
     if provider is not None and not isinstance(provider, SearchProvider):
         raise _config(f"provider must be a SearchProvider, not {type(provider).__name__}")
     if not (before_seq is None or is_seq(before_seq) or callable(before_seq)):
-        raise _config(f"before_seq is a seq, a callable or None, not {before_seq!r:.40}")
+        raise _config(f"before_seq is a seq, a callable or None, not {shown(before_seq)}")
     if scope not in get_args(Scope):
-        raise _config(f"scope is 'own', 'cwd' or 'all', not {scope!r:.40}")
+        raise _config(f"scope is 'own', 'cwd' or 'all', not {shown(scope)}")
     for name, value in (("limit_max", limit_max), ("excerpt_bytes", excerpt_bytes)):
         if type(value) is not int or value < 1:
-            raise _config(f"{name} must be an int ≥ 1, not {value!r:.40}")
+            raise _config(f"{name} must be an int ≥ 1, not {shown(value)}")
     if provider is None:
         try:
             query.corpus.snapshot(session_id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from eventlog.values import shown
 from eventlog.vocabulary import Vocabulary
 
 from .errors import Code, SessionQueryError
@@ -63,5 +64,5 @@ def _names(given: object) -> tuple[str, ...]:
 
 def _name(value: object) -> str:
     if type(value) is not str or not value:
-        raise SessionQueryError(Code.INVALID_CONFIG, f"a kind is a name, not {value!r:.40}")
+        raise SessionQueryError(Code.INVALID_CONFIG, f"a kind is a name, not {shown(value)}")
     return value

@@ -25,7 +25,7 @@ from eventlog.opening import local_path
 from eventlog.snapshot import LogSnapshot, Snapshot
 from eventlog.store import Capabilities, ChangeSet, EventStore
 from eventlog.tables import ViewTables
-from eventlog.values import check_index, check_session_id
+from eventlog.values import check_index, check_session_id, shown
 
 from . import sharing
 from .appending import Appender
@@ -136,7 +136,7 @@ class LmdbStore(EventStore):
         if readers_max > READERS_LIMIT:
             raise InvalidArgument("readers_max", f"must be at most {READERS_LIMIT}")
         if type(wait_s) not in (int, float) or not wait_s >= 0:
-            raise InvalidArgument("wait_s", f"must be a number ≥ 0, not {wait_s!r:.60}")
+            raise InvalidArgument("wait_s", f"must be a number ≥ 0, not {shown(wait_s)}")
         super().__init__(location, read_only=read_only)
         self._settings = Settings(
             os.path.realpath(location), min(map_bytes, sys.maxsize), map_bytes_max, readers_max

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
+from eventlog.values import shown
 from eventlog.vocabulary import Vocabulary
 
 from .. import filters as rules
 from ..corpus import Corpus
-from ..errors import Code, SessionQueryError, check_id, check_limit, shown
+from ..errors import Code, SessionQueryError, check_id, check_limit
 from ..filters import EventFilter, SessionFilter
 
 if TYPE_CHECKING:

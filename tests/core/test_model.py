@@ -10,10 +10,12 @@ from typing import Any
 
 import attrs
 import pytest
-from support import make_header, message
 
-from eventlog import APPEND, Event, Replace, SessionHeader
-from eventlog.errors import InvalidSurface, ValueRejected
+from eventlog import APPEND, Event, LiveSessions, Recorder, Replace, SessionHeader
+from eventlog.codec import header_from_wire
+from eventlog.drivers.memory import MemoryStore
+from eventlog.errors import InvalidArgument, InvalidSurface, ValueRejected
+from support import make_header, message
 
 GOOD_IDS = ["s", "a" * 255, "日" * 85, "a b", "../../x", "CON", "é", "e\u0301", "{{sessionId}}"]
 BAD_IDS = ["", "a" * 256, "日" * 86, "a\x00b", "a\nb", "a\x7f", "a\x85b", "\ud800", 3, None, b"s"]
@@ -241,3 +243,28 @@ def test_reprs_answer_the_debugging_question() -> None:
         message(3, surface_op=Replace(0, 2), source_event_seqs=[0, 1, 2])
     )
     assert "SessionHeader('s1', created_at=1000, cwd='/w')" == repr(make_header(cwd="/w"))
+
+
+class Unprintable:
+    """An object whose own text fails."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("value", [10**5000, Unprintable()], ids=["huge", "unprintable"])
+def test_x1_refusals_survive_what_cannot_be_shown(value: Any) -> None:
+    """
+    A refusal quotes what it refuses; where that has no text, such as an int of 5,000
+    digits, the quoting failed and a ValueError of Python's own came out.
+    """
+    for refused, make in (
+        (ValueRejected, lambda: Event(0, 0, "x/a", {}, ignorable=value)),
+        (InvalidSurface, lambda: Event(0, 0, "x/a", {}, surface_op=value)),
+        (InvalidSurface, lambda: Event(0, 0, "x/a", {}, source_event_seqs=[value])),
+        (ValueRejected, lambda: header_from_wire({"type": value})),
+        (InvalidArgument, lambda: MemoryStore().changes(value)),
+        (InvalidArgument, lambda: Recorder(LiveSessions(), MemoryStore(), window_ms=value)),
+    ):
+        with pytest.raises(refused):
+            make()
