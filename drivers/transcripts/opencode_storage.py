@@ -177,7 +177,7 @@ def _old_rows(
             continue
         parts = []
         found = connection.execute(
-            "SELECT id, data FROM part WHERE message_id = ? ORDER BY id", (message_id,)
+            "SELECT id, data FROM part WHERE message_id = ? ORDER BY id", (_text(message_id),)
         )
         for part_id, part_data in found:
             part = _part_row(part_data, f"part/{_text(part_id)}", path, tally)

@@ -210,7 +210,7 @@ def test_a_client_error_is_no_answer_and_titles_name_the_session(tmp_path: Path)
 
 def family(folder: Path) -> list[Path]:
     """A session, a sub-agent of it, a fork of it, and a fork of the fork."""
-    agent = {"isSidechain": True, "agentId": "a1"}
+    agent: Line = {"isSidechain": True, "agentId": "a1"}
     parent = [user("u1", None), assistant("v1", "u1"), user("u2", "v1"), assistant("v2", "u2")]
 
     def copied(lines: list[Line], child: str, source: str) -> list[Line]:

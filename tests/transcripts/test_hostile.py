@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def test_a_document_cut_anywhere_gives_what_stands_before(sample: Sample, tmp_pa
     assert most >= records - 2
 
 
-DAMAGES = {
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "torn": lambda line: line[: len(line) // 2] + b"\n",
     "not JSON": lambda _: b"{nope}\n",
     "list": lambda _: b"[1,2]\n",
