@@ -67,7 +67,7 @@ any_text = st.text(max_size=40) | st.text(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(any_text)
 def test_words_and_spans_agree_on_any_text(text: str) -> None:
     """The words with places are the words without, for any text."""
@@ -77,7 +77,7 @@ def test_words_and_spans_agree_on_any_text(text: str) -> None:
     assert all(0 <= span.start < span.stop <= len(text) for span in spans)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(any_text)
 def test_normal_forms_give_the_same_words(text: str) -> None:
     """Composed and decomposed forms of any text have the same words."""
@@ -86,7 +86,7 @@ def test_normal_forms_give_the_same_words(text: str) -> None:
     assert 1 == len(forms)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(any_text)
 def test_words_hold_nothing_that_is_syntax(text: str) -> None:
     """A word has no space, quote, control character or surrogate, for any text."""

@@ -66,7 +66,7 @@ def fts_tier(text: list[str], typed: str) -> Tier | None:
         db.close()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(words, queries)
 def test_one_meaning_of_each_tier(text: list[str], typed: str) -> None:
     """The matcher, FTS5 and the rule by its letter put every text in the same tier."""

@@ -134,7 +134,7 @@ TestHistories = Histories.TestCase
 TestHistories.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=5),
     st.text(max_size=20),

@@ -14,7 +14,7 @@ from eventlog.query.search.typos import Shape, distance, nearest
 words = st.text("abcd", max_size=7)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(words, words, st.integers(1, 3))
 def test_distance_is_that_of_optimal_string_alignment(first: str, second: str, most: int) -> None:
     """The own distance, for installations without rapidfuzz, equals that of rapidfuzz."""

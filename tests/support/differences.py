@@ -82,6 +82,19 @@ class Difference(Enum):
         "recorder compares neither",
     )
 
+    SEARCH_WITHOUT_WORD = (
+        15,
+        (
+            "dsh-search: a query of signs only is refused across sessions, where the recorder "
+            "answers with nothing; within one session it is looked for to the letter"
+        ),
+    )
+
+    SEARCH_LONG_WORD = (
+        4,
+        "dsh-search: a word is known by its first 64 characters, so a longer one is found by them",
+    )
+
     def __init__(self, cases: int, reason: str) -> None:
         self.cases = cases
         self.reason = reason
