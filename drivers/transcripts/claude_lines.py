@@ -17,6 +17,7 @@ __all__ = ["ClaudeSession"]
 
 TOOL: Final = "claude-code"
 INTERRUPTED: Final = "[Request interrupted by user"
+COMMANDS: Final = ("<command-name>", "<command-message>")
 LOCAL_OUTPUT: Final = ("<local-command-stdout>", "<local-command-stderr>")
 BOUNDARY_FACTS: Final[tuple[str, ...]] = ("trigger", "preTokens")
 CLEARED: Final = "[Old tool result content cleared]"
@@ -136,6 +137,8 @@ class ClaudeSession:
         return True
 
     def _source(self, value: Object, text: str, *, is_prompt: bool) -> Object:
+        if text.startswith(COMMANDS):
+            return plugin(TOOL, "command")
         if is_prompt and not self._is_agent:
             return HUMAN
         if is_prompt:

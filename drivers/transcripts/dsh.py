@@ -112,7 +112,7 @@ def read_log(path: Path, stop_bytes: int, tally: RecordTally) -> Iterator[Item]:
             if isinstance(line, RecordFault):
                 tally.refuse(line)
                 continue
-            tally.bytes_read = line.offset_bytes + len(line.text)
+            tally.bytes_read = line.offset_bytes + len(line.text) + line.complete
             if header is None:
                 header = _header(line, path)
                 tally.mapped += 1

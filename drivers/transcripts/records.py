@@ -118,7 +118,7 @@ def _records(
             continue
         text = line.text
         size = len(text)
-        tally.bytes_read = line.offset_bytes + size
+        tally.bytes_read = line.offset_bytes + size + line.complete
         if not text or text.isspace():
             continue
         tally.found += 1
