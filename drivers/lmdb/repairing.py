@@ -21,7 +21,7 @@ from eventlog.model import APPEND, Event, Replace, SurfaceOp
 from eventlog.snapshot import ScanMeter
 from eventlog.verifying import FoldCheck
 
-from .environment import Environment, Reading
+from .environment import Environment
 from .failures import translated
 from .handle import Databases
 from .layout import (
@@ -34,6 +34,7 @@ from .layout import (
     encode_event,
     newest_key,
 )
+from .reading import Reading
 from .tables import RowTables, rows_of
 from .verifying import stored_events, verified
 

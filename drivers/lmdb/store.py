@@ -29,7 +29,6 @@ from eventlog.values import check_index, check_session_id, shown
 
 from . import sharing
 from .appending import Appender
-from .environment import Reading
 from .handle import MAP_BYTES, Databases, Settings
 from .layout import (
     U64,
@@ -42,6 +41,7 @@ from .layout import (
     text_in,
 )
 from .logs import check_alive, corrupt, read_events, session_row
+from .reading import Reading
 from .removal import remove
 from .repairing import repaired
 from .salvaging import salvaged

@@ -17,7 +17,7 @@ from eventlog.findings import Change, Finding
 from eventlog.model import Event
 from eventlog.verifying import FoldCheck, finding_of
 
-from .environment import Environment, Reading
+from .environment import Environment
 from .handle import Databases
 from .layout import (
     EVENT_KEY,
@@ -29,6 +29,7 @@ from .layout import (
     decode_events,
     newest_key,
 )
+from .reading import Reading
 from .tables import rows_of, seq_of_row
 
 __all__ = ["Stored", "claimed_ordinal", "decoded", "stored_events", "verified"]

@@ -18,9 +18,6 @@ from eventlog.errors import StoreUnavailable
 from support import log_only, make_header, message, messages
 from support.processes import forked, started
 
-# Python 3.12 warns of every fork beside threads; these tests are about exactly that.
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-
 
 def test_e3_child_reads_and_appends(tmp_path: Path) -> None:
     """

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -55,7 +56,10 @@ def started(body: Callable[[], object]) -> int:
     """Fork a child that runs *body*, and return its pid."""
     sys.stdout.flush()
     sys.stderr.flush()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Python 3.12 warns of every fork beside threads, which some tests are about.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         code = 1
         try:
