@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from errno import EIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +26,7 @@ from eventlog.errors import (
     SessionNotFound,
     StoreClosed,
     StoreReadOnly,
+    StoreUnavailable,
 )
 from eventlog.findings import Finding, Gap
 from eventlog.fold_cache import FoldCache
@@ -73,6 +75,7 @@ class EventStore(ABC):
         self.read_only = read_only
         self.meter = ScanMeter()
         self._closed = False
+        self._distrusted: StoreUnavailable | None = None
         self._folds = FoldCache()
 
     # What a driver implements. Arguments are checked and the store is open when these run.
@@ -202,6 +205,9 @@ class EventStore(ABC):
             StoreBusy: Another writer holds the session.
 
             StoreFull: The medium has no room.
+
+            StoreUnavailable: The medium fails; after an input or output error for all
+                further writes, until the store is opened anew.
         """
         self._check_writable()
         batch = checked_batch(header, events)
@@ -473,6 +479,14 @@ class EventStore(ABC):
         self._check_open()
         if self.read_only:
             raise StoreReadOnly(self.location)
+        if self._distrusted is not None:
+            raise StoreUnavailable(self.location, f"open it anew: {self._distrusted.detail}")
+
+    def _distrust(self, error: StoreUnavailable) -> None:
+        """Refuse to write from now on where the medium itself failed."""
+        # The system may tell a failed sync once only, and then drop what was to be kept.
+        if EIO in (getattr(error.__cause__, name, None) for name in ("errno", "code")):
+            self._distrusted = error
 
     @contextmanager
     def _folded(self, head: SessionHead, length: int) -> Iterator[ViewTables]:

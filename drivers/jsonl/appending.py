@@ -12,7 +12,7 @@ from attrs import evolve
 
 from eventlog.admission import Admission
 from eventlog.codec import encode_line
-from eventlog.errors import SessionNotFound, ValueRejected
+from eventlog.errors import SessionNotFound, StoreUnavailable, ValueRejected
 from eventlog.model import Event, SessionHeader
 from eventlog.tables import FoldTables, MemoryTables
 
@@ -24,7 +24,7 @@ from .medium import LINE_BYTES_MAX, LogFile, sync_folder
 from .names import LOG_SUFFIX, TORN_SUFFIX, stem_of, unfinished_name
 from .reading import read_window
 from .tail import MARK_BYTES
-from .writing import append_lines, create_log
+from .writing import append_lines, create_log, is_at
 
 __all__ = ["LockedLog"]
 
@@ -170,6 +170,9 @@ class LockedLog:
     ) -> None:
         torn_path = self._logs.path(self._stem, TORN_SUFFIX)
         end = append_lines(file, layout, lines, torn_path)
+        if not is_at(file.fd, file.path):
+            # By a tool that knows of no lock. What was written is in no log any more.
+            raise StoreUnavailable(file.path, "was replaced while it was written to")
         status, last = file.status(), lines[-1]
         if status.st_size != end:
             return  # somebody wrote without the lock: the next one looks for itself

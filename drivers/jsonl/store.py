@@ -232,6 +232,9 @@ class JsonlStore(EventStore):
                 return super().append(header, events)
             except LogAppeared:
                 continue  # judged again, against what is there now
+            except StoreUnavailable as error:
+                self._distrust(error)
+                raise
 
     @contextmanager
     def _writing(self, session_id: str) -> Iterator[WritableLog]:

@@ -17,6 +17,7 @@ from eventlog.errors import (
     EventLogError,
     InvalidArgument,
     SessionNotFound,
+    StoreUnavailable,
 )
 from eventlog.findings import Finding, Gap
 from eventlog.log import pinned_length
@@ -178,7 +179,7 @@ class LmdbStore(EventStore):
 
     def append(self, header: SessionHeader, events: Sequence[Event]) -> int:
         self._check_writable()
-        result = self._appender.append([checked_batch(header, events)])[0]
+        result = self._commit([checked_batch(header, events)])[0]
         if isinstance(result, EventLogError):
             raise result
         return result
@@ -193,10 +194,17 @@ class LmdbStore(EventStore):
                 checked.append(checked_batch(batch.header, batch.events))
             except EventLogError as error:
                 refused[index] = error
-        outcomes = iter(self._appender.append(checked))
+        outcomes = iter(self._commit(checked))
         return [
             refused[index] if index in refused else next(outcomes) for index in range(len(given))
         ]
+
+    def _commit(self, batches: Sequence[Batch]) -> list[int | EventLogError]:
+        try:
+            return self._appender.append(batches)
+        except StoreUnavailable as error:
+            self._distrust(error)
+            raise
 
     @contextmanager
     def _writing(self, session_id: str) -> Iterator[WritableLog]:
