@@ -244,8 +244,9 @@ class _File:
             return self._own, value
         if value.get("isSidechain") is True:
             return self._sidechain(value), value
-        if _is_id(value.get("agentId")):
-            self._named_agent = value["agentId"]
+        named = value.get("agentId")
+        if named is not None and _is_id(named):
+            self._named_agent = named
         if value.get("type") == "progress":
             inner = _spoken(value)
             if inner is not None:

@@ -20,6 +20,10 @@ INTERRUPTED: Final = "[Request interrupted by user"
 COMMANDS: Final = ("<command-name>", "<command-message>")
 LOCAL_OUTPUT: Final = ("<local-command-stdout>", "<local-command-stderr>")
 BOUNDARY_FACTS: Final[tuple[str, ...]] = ("trigger", "preTokens")
+# What an event and its key say themselves.
+SAID: Final = frozenset({"type", "uuid", "timestamp", "message"})
+SAID_OF_MESSAGE: Final = frozenset({"role", "content"})
+SAID_OF_ANSWER: Final = frozenset({"type", "role", "content", "id", "model"})
 CLEARED: Final = "[Old tool result content cleared]"
 
 
@@ -50,6 +54,8 @@ class ClaudeSession:
         # Entries that were rewritten, and what stands for them.
         self._successors: dict[int, int] = {}
         self._repeats = 0
+        # The time of the line that is being taken.
+        self._moment: int | None = None
         self._boundary: Object = {}
         # The message.id of the answer whose lines are still coming in.
         self._answer_id: str | None = None
@@ -62,6 +68,7 @@ class ClaudeSession:
             value: The line; what *record* carries, where that is another one.
         """
         self.draft.read(record.size_bytes)
+        self._moment = iso_ms(value.get("timestamp"))
         uuid = value.get("uuid")
         key = uuid if type(uuid) is str and uuid else f"@{record.digest}"
         if key in self._nearest:
@@ -95,7 +102,7 @@ class ClaudeSession:
         subtype = value.get("subtype")
         if type(kind) is str and type(subtype) is str:
             kind = f"{kind}.{subtype}"
-        self._talk.keep(record, kind, iso_ms(value.get("timestamp")), key)
+        self._talk.keep(record, kind, self._moment, key)
 
     # Prompts, results and whatever else is said to the model.
 
@@ -121,7 +128,7 @@ class ClaudeSession:
             self.settle()
             self._rewind(value)
         origin = self._origin(record, value, key, message)
-        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        time = self._talk.at(self._moment, origin)
         number: int | None = None
         for position, block in enumerate(results):
             part = origin if position == 0 else _sibling(origin, f"{key}#{position}")
@@ -194,7 +201,7 @@ class ClaudeSession:
     ) -> None:
         self.settle()
         origin = self._origin(record, value, key, message)
-        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        time = self._talk.at(self._moment, origin)
         boundary, self._boundary = self._boundary, {}
         facts = {name: boundary[name] for name in BOUNDARY_FACTS if name in boundary}
         content = [_block(block) for block in blocks]
@@ -223,7 +230,7 @@ class ClaudeSession:
         elif subtype in ("turn_duration", "stop_hook_summary"):
             self._keep(record, value, key, "system")
             origin = record.origin(TOOL, key)
-            time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+            time = self._talk.at(self._moment, origin)
             self._talk.end_turn(time, {"kind": "completed"}, origin)
             return True
         return False
@@ -234,10 +241,8 @@ class ClaudeSession:
         if type(ids) is not list:
             return False
         origin = record.origin(TOOL, key)
-        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
-        boundary = self._talk.keep(
-            record, "system.microcompact_boundary", iso_ms(value.get("timestamp")), key
-        )
+        time = self._talk.at(self._moment, origin)
+        boundary = self._talk.keep(record, "system.microcompact_boundary", self._moment, key)
         for call_id in dict.fromkeys(ids):
             if type(call_id) is str:
                 before = self._talk.results.get(call_id)
@@ -263,7 +268,7 @@ class ClaudeSession:
         number = None
         if message_id == self._answer_id:
             number = self._talk.extend_answer(content, origin, usage=usage)
-        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        time = self._talk.at(self._moment, origin)
         if number is None:
             number = self._talk.assistant(
                 time,
@@ -291,24 +296,43 @@ class ClaudeSession:
             return False
         source = HUMAN if kind == "custom-title" else {"kind": "provider", "provider": TOOL}
         origin = self._origin(record, value, key, {})
-        time = self._talk.at(iso_ms(value.get("timestamp")), origin)
+        time = self._talk.at(self._moment, origin)
         self._talk.title(time, title, source, origin)
         return True
 
     def _origin(self, record: Record, value: Object, key: str, message: Object) -> Object:
-        """Return the origin of a line, with all that it says beyond its message's content."""
+        """
+        Return the origin of a line, with all that it says beyond the event that it becomes.
+
+        The event has its text, its time and the names of its roles, the key is its uuid.
+        """
         common = self._common
         fields = {
             name: item
             for name, item in value.items()
-            if name != "message" and not (name in common and common[name] == item)
+            if name not in SAID and not (name in common and common[name] == item)
         }
-        rest = {name: item for name, item in message.items() if name != "content"}
+        timestamp = value.get("timestamp")
+        if timestamp is not None and (self._moment is None or not _is_plain_time(timestamp)):
+            fields["timestamp"] = timestamp
+        if "uuid" in value and value["uuid"] != key:
+            fields["uuid"] = value["uuid"]
+        said = SAID_OF_ANSWER if value["type"] == "assistant" else SAID_OF_MESSAGE
+        rest = {
+            name: item
+            for name, item in message.items()
+            if name not in said or (name in ("id", "model") and type(item) is not str)
+        }
         if rest:
             fields["message"] = rest
         if value is not record.value:
             fields["carrier"] = _carrier(record.value, common)
         return record.origin(TOOL, key, fields)
+
+
+def _is_plain_time(timestamp: JSONValue) -> bool:
+    """Tell whether a time is written as every time is: in UTC, to the millisecond."""
+    return type(timestamp) is str and len(timestamp) == 24 and timestamp[23] == "Z"
 
 
 def _sibling(origin: Object, key: str) -> Object:

@@ -106,6 +106,8 @@ class CodexSession:
         if item is record.value:
             return record.origin(TOOL, _key(record), rest)
         outer = {name: part for name, part in record.value.items() if name != "payload"}
+        if self._talk.tells_time(outer.get("timestamp")):
+            del outer["timestamp"]
         return record.origin(TOOL, _key(record), {**outer, "payload": rest})
 
     # The model's items.

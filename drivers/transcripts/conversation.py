@@ -18,6 +18,7 @@ from eventlog.errors import ValueRejected
 from eventlog.values import JSONValue, check_event_type
 
 from .records import Record, digest_of
+from .times import iso_ms
 
 __all__ = ["HUMAN", "Conversation", "Object", "plugin", "text_block"]
 
@@ -83,6 +84,19 @@ class Conversation:
             return self.time
         self.time = time
         return time
+
+    @staticmethod
+    def tells_time(timestamp: JSONValue) -> bool:
+        """
+        Tell whether an event's time says all that *timestamp* says: it is written as most
+        tools write it, in UTC and to the millisecond.
+        """
+        return (
+            type(timestamp) is str
+            and len(timestamp) == 24
+            and timestamp[23] == "Z"
+            and iso_ms(timestamp) is not None
+        )
 
     def start_turn(self, time: int, origin: Object) -> None:
         """Begin a turn; one that is open is over. *origin* is that of the prompt."""
