@@ -7,7 +7,7 @@ The store in LMDB: one memory-mapped environment, many readers, one writer at a 
 - :mod:`~.gate`, :mod:`~.writer_lock`: who may enter when
 - :mod:`~.group`, :mod:`~.appending`, :mod:`~.removal`: what writes
 - :mod:`~.logs`, :mod:`~.tables`: one session's rows
-- :mod:`~.verifying`, :mod:`~.repairing`, :mod:`~.salvaging`: what damage is found, mended, read around
+- :mod:`~.verifying`, :mod:`~.repairing`, :mod:`~.salvaging`: damage found, mended, avoided
 - :mod:`~.store`: the store itself
 """
 

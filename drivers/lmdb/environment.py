@@ -21,7 +21,7 @@ from eventlog.errors import (
 
 from .failures import translated
 from .gate import ReadGate
-from .handle import Databases, Handle, Settings, is_there, lay_out, open_handle
+from .handle import Databases, Handle, Settings, is_there, lay_out, make_folder, open_handle
 from .layout import Damaged
 from .reading import Reading
 from .writer_lock import LOCK_UN, WriterLock, flock
@@ -130,7 +130,7 @@ class Environment:
     def _acquire(self, lock: WriterLock, wait_s: float) -> None:
         try:
             if self._handle is None:
-                os.makedirs(self.path, mode=0o700, exist_ok=True)
+                make_folder(self.path)
             lock.acquire(wait_s=wait_s)
         except EventLogError:
             raise

@@ -5,7 +5,6 @@ Opening the files of an environment.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
@@ -24,6 +23,7 @@ __all__ = [
     "has_lock_file",
     "is_there",
     "lay_out",
+    "make_folder",
     "open_handle",
 ]
 
@@ -145,6 +145,31 @@ def is_there(path: str) -> bool:
         sleep(0.001)
 
 
+def make_folder(path: str) -> None:
+    """
+    Make the folder, for its owner only, and those above it. Null case: it is there.
+
+    LMDB makes the data in its file durable, but not the file's name, nor the folder's.
+    """
+    made = []
+    folder = path
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        made.append(folder)
+        folder = os.path.dirname(folder)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    for folder in made:
+        _sync_folder(os.path.dirname(folder))
+
+
+def _sync_folder(path: str) -> None:
+    if os.name == "posix":  # elsewhere folders cannot be opened
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def open_handle(settings: Settings, *, map_bytes: int, writing: bool) -> Handle:
     """
     Open the environment, with less address space where the process may not have so much.
@@ -152,8 +177,8 @@ def open_handle(settings: Settings, *, map_bytes: int, writing: bool) -> Handle:
     Args:
         map_bytes: The address space to try first.
 
-        writing: Open for writing, and create what is missing. Otherwise nothing is
-            created or changed, and the environment must be there.
+        writing: Open for writing, and create what is missing in the folder. Otherwise
+            nothing is created or changed, and the environment must be there.
 
     Raises:
         StoreUnavailable: It cannot be opened, or is not one of ours.
@@ -163,8 +188,6 @@ def open_handle(settings: Settings, *, map_bytes: int, writing: bool) -> Handle:
         lmdb.Error, OSError: The system refused, as on a read-only medium.
     """
     path = settings.path
-    if writing:
-        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
     locked = writing or has_lock_file(path)
     while True:
         env = _open_env(settings, map_bytes, writing, locked)
@@ -259,4 +282,5 @@ def lay_out(handle: Handle) -> Handle:
         )
         transaction.put(b"layout", LAYOUT, db=databases.about)
         transaction.put(b"store", store, db=databases.about)
+    _sync_folder(handle.env.path())
     return evolve(handle, databases=databases, store=store)

@@ -69,6 +69,30 @@ def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     assert {"store": 0o700, "data.mdb": 0o600, "lock.mdb": 0o600} == modes
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="names descriptors by /proc")
+def test_names_of_new_files_are_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Before the first append returns, every folder that got a new entry is on the disk, so
+    that a power cut leaves no data without its name.
+    """
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    path = tmp_path / "a" / "b"
+    with LmdbStore(path) as store:
+        store.append(make_header(), messages(1))
+        first = set(synced)
+        store.append(make_header(), messages(2))
+
+    assert {str(path), str(path.parent), str(tmp_path)} == first
+    assert first == set(synced)
+
+
 def test_url_opens_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     ``lmdb:`` URLs name a path, which may start with ``~``, and the store's options.
