@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "show": "conversation",
     "read": "browsing",
     "surface": "browsing",
+    "search": "searching",
     "trace": "tracing",
     "lineage": "tracing",
     "stats": "statistics",
@@ -40,6 +41,7 @@ COMMANDS: Final = {
     "repair": "maintaining",
     "archive": "maintaining",
     "prune": "maintaining",
+    "index": "searching",
     "demo": "demo",
     "completion": "completion",
 }

@@ -76,7 +76,7 @@ class IndexStatus:
         faults: What could not be read.
     """
 
-    path: Path | None
+    path: str | None
     size_bytes: int
     sessions: int
     documents: int
@@ -214,7 +214,10 @@ class EmbeddedIndex(SearchProvider):
             with self._file.writing() as held:
                 if held:
                     self._file.clear()
-            return held and self._catch_up(db, writer, source, cancel)
+            if not held or not self._catch_up(db, writer, source, cancel):
+                return False
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return True
 
         return self._file.run(build)
 
@@ -226,7 +229,7 @@ class EmbeddedIndex(SearchProvider):
             path = self._file.path
             names = () if path is None else (os.fspath(path), f"{path}-wal")
             return IndexStatus(
-                path,
+                None if path is None else os.fspath(path),
                 sum(os.path.getsize(name) for name in names if os.path.exists(name)),
                 db.value("SELECT count(*) FROM session"),
                 tables.state("docs"),
