@@ -182,7 +182,8 @@ def create_log(
                 sync_file(fd)
                 _publish(new_path, path, folder)
             finally:
-                with contextlib.suppress(FileNotFoundError):
+                # Where this fails a spare name is left, which means nothing.
+                with contextlib.suppress(OSError):
                     os.unlink(new_path)
             # The lock is the log's own now: it is one file under two names.
             try:
