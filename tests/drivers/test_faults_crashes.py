@@ -303,10 +303,13 @@ def fuzz(feed: Callable[[bytes], None], seeds: list[bytes], count: int, seed: in
 
 
 EVENT = message(0)
+PACKED = (
+    b'{"type":"text-chunks","seq0":0,"time0":1,"data":'
+    b'{"turn":1,"step":1,"index":0,"dt":[1],"texts":["a","b"]}}'
+)
 SEEDS_WIRE = [
     HEADER.strip(), wire(0).strip(), encode_line(replacement(2, 0, 1, [0, 1])).strip(),
-    b'{"type":"text-chunks","seq0":0,"time0":1,"data":'
-    + b'{"turn":1,"step":1,"index":0,"dt":[1],"texts":["a","b"]}}',
+    PACKED,
 ]  # fmt: skip
 
 
