@@ -251,6 +251,21 @@ def test_a_header_that_changes_between_list_and_load(memory: EventStore, field: 
     assert ["s1"] == ids(query)
 
 
+def test_a_session_is_loaded_as_it_was_listed(memory: EventStore) -> None:
+    """
+    What a listing gave is loaded under that header or not at all, live and stored.
+    """
+    live = LiveSessions()
+    adopted(live, make_header("live"), 2)
+    memory.append(make_header("stored"), messages(2))
+    corpus = SessionQuery(live, memory).corpus
+
+    for name in ("live", "stored"):
+        assert 2 == corpus.snapshot(name, listed=make_header(name)).length
+        with raises(Code.SOURCE_CONFLICT):
+            corpus.snapshot(name, listed=make_header(name, cwd="/b"))
+
+
 @pytest.mark.parametrize(
     "error",
     [
