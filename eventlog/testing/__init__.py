@@ -24,12 +24,15 @@ except ImportError as error:
     raise MissingExtra("testing", 'pip install "agent-eventlog[testing]"') from error
 
 # The promises are in plain asserts; pytest explains them only in modules named to it.
-for part in ("contract", "agreed_writes", "agreement"):
+for part in ("contract", "crashing", "fault_contract", "agreed_writes", "agreement"):
     pytest.register_assert_rewrite(f"eventlog.testing.{part}")
 
 from eventlog.invariants import check_invariants  # noqa: E402
 from eventlog.testing.agreement import StoresAgree  # noqa: E402
 from eventlog.testing.contract import StoreContract  # noqa: E402
+from eventlog.testing.crashing import CrashAccount, CrashPlan, crash_campaign  # noqa: E402
+from eventlog.testing.fault_contract import FaultContract  # noqa: E402
+from eventlog.testing.faults import StepFaults, each_step  # noqa: E402
 from eventlog.testing.faulty import FaultyStore  # noqa: E402
 from eventlog.testing.naive import NaiveLog, NaiveStore, NaiveSurface  # noqa: E402
 from eventlog.testing.samples import (  # noqa: E402
@@ -54,14 +57,20 @@ from eventlog.testing.strategies import (  # noqa: E402
 )
 
 __all__ = [
+    "CrashAccount",
+    "CrashPlan",
+    "FaultContract",
     "FaultyStore",
     "NaiveLog",
     "NaiveStore",
     "NaiveSurface",
+    "StepFaults",
     "StoreContract",
     "StoresAgree",
     "busy_log",
     "check_invariants",
+    "crash_campaign",
+    "each_step",
     "event_data",
     "event_types",
     "headers",

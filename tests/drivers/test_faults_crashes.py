@@ -171,36 +171,38 @@ def test_d12_sixteen_threads_append_500_times(tmp_path: Path, driver: str, store
     failures: list[BaseException] = []
     lock, length = threading.Lock(), [0]
 
-    def work(store: EventStore) -> None:
+    def work(store: EventStore, thread: int) -> None:
         try:
-            for _ in range(500):
+            for count in range(500):
                 while True:
                     with lock:
                         seq = length[0]
+                    event = Event(seq, 1, "x/note", {"thread": thread, "count": count})
+                    stored = True
                     try:
-                        done = store.append(make_header(), [Event(seq, 1, "x/n", {})])
+                        done = store.append(make_header(), [event])
                     except SequenceConflict as conflict:
-                        done = conflict.expected
-                        with lock:
-                            length[0] = max(length[0], done)
-                        continue
+                        done, stored = conflict.expected, False
                     with lock:
                         length[0] = max(length[0], done)
-                    break
+                    if stored:
+                        break
         except BaseException as error:
             failures.append(error)
 
     threads = [
-        threading.Thread(target=work, args=(opened[number % stores],)) for number in range(16)
+        threading.Thread(target=work, args=(opened[number % stores], number))
+        for number in range(16)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(300)
     assert [] == failures
-    found = opened[0].snapshot("s1")
-    # Equal events sent at once are retries of each other: as many as there are seqs.
-    assert list(range(found.length)) == [e.seq for e in found.read(0, 99_999)]
+    events = opened[0].snapshot("s1").read(0, 99_999)
+    assert list(range(16 * 500)) == [event.seq for event in events]
+    expected = sorted((thread, count) for thread in range(16) for count in range(500))
+    assert expected == sorted((e.data["thread"], e.data["count"]) for e in events)
     assert [] == list(opened[0].verify())
     for store in opened:
         store.close()
