@@ -22,18 +22,27 @@ The text itself is never changed. Positions in it are given by :func:`analyze_sp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import category, normalize, unidata_version
 
-__all__ = ["ANALYZER", "WORD_CHARS_MAX", "Span", "analyze", "analyze_spans", "is_unspaced"]
+__all__ = [
+    "ANALYZER",
+    "WORD_CHARS_MAX",
+    "Span",
+    "analyze",
+    "analyze_spans",
+    "find_spans",
+    "is_unspaced",
+]
 
 # Part of an index's identity: raise the number whenever an answer changes. Unicode's
 # version counts too, since Python's tables come with it.
 ANALYZER: Final = f"1/{unidata_version}"
 
 WORD_CHARS_MAX: Final = 64
+CACHED_CHARS_MAX: Final = 32
 
 _UNSPACED_RANGES: Final = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -55,6 +64,15 @@ def _combining_marks() -> str:
 
 _MARKS: Final = _combining_marks()
 _CHUNK: Final = re.compile("[A-Za-z0-9\x80-\U0010ffff]+")
+_WIDE_CHUNK: Final = re.compile("[A-Za-z0-9]*[\x80-\U0010ffff][A-Za-z0-9\x80-\U0010ffff]*")
+_NO_CHUNK_BEFORE: Final = "(?<![A-Za-z0-9\x80-\U0010ffff])"
+_NO_CHUNK_BEHIND: Final = "(?![A-Za-z0-9\x80-\U0010ffff])"
+# One that may fold to ASCII: not of plain Han, kana and Hangul alone.
+_FOLDING_CHUNK: Final = re.compile(
+    _NO_CHUNK_BEFORE
+    + f"(?![\u3041-\u3098\u309d-\u30fe\u4e00-\u9fff\uac00-\ud7a3]+{_NO_CHUNK_BEHIND})"
+    + _WIDE_CHUNK.pattern
+)
 _WORD: Final = re.compile(f"[{_UNSPACED_RANGES}]+|(?:(?![{_UNSPACED_RANGES}])[^\\W_]|[{_MARKS}])+")
 _UNSPACED: Final = re.compile(f"[{_UNSPACED_RANGES}]")
 _GROUP_COMMA: Final = re.compile(",(?=[0-9]{3}(?![0-9]))(?<=[0-9],)")
@@ -117,21 +135,14 @@ def analyze(text: str) -> list[str]:
     for chunk in _CHUNK.findall(text):
         if chunk.isascii():
             words.append(chunk.lower())
-        elif len(chunk) <= 32:
-            words += _folded_words(chunk)
         else:
-            words += _words(fold(chunk))
+            words += _wide_words(chunk)
     return _cut(words)
 
 
-def analyze_spans(
-    text: str, wanted: Callable[[Iterable[str]], bool] | None = None
-) -> Iterator[Span]:
+def analyze_spans(text: str) -> Iterator[Span]:
     """
     Yield the words that :func:`analyze` returns, each with its place in *text*.
-
-    Args:
-        wanted: Tells whether some words matter; chunks without such a word are left out.
 
     Cost: O(characters), about five times that of :func:`analyze`.
     """
@@ -139,24 +150,61 @@ def analyze_spans(
     if "," in text and _GROUP_COMMA.search(text):
         commas = {match.start() for match in _GROUP_COMMA.finditer(text)}
         places = [index for index in range(len(text)) if index not in commas]
-        places.append(len(text))
         bare = _GROUP_COMMA.sub("", text)
     for match in _CHUNK.finditer(bare):
-        chunk, base = match.group(), match.start()
-        if chunk.isascii():
-            word = chunk.lower()
-            if wanted is not None and not wanted((word,)):
-                continue
-            spans = [(word, 0, len(chunk))]
-        elif wanted is not None and not wanted(_folded_words(chunk)):
-            continue
-        else:
-            spans = _chunk_spans(chunk)
-        for word, start, stop in spans:
-            start, stop = base + start, base + stop
+        for word, start, stop in _spans(match):
             if places is not None:
                 start, stop = places[start], places[stop - 1] + 1
-            yield Span(word[:WORD_CHARS_MAX], start, stop)
+            yield Span(word, start, stop)
+
+
+def find_spans(text: str, words: Set[str], beginnings: tuple[str, ...] = ()) -> list[Span]:
+    """
+    Return those words of *text* that are among *words* or begin with one of *beginnings*,
+    each with its place, in order: a part of what :func:`analyze_spans` yields.
+
+    Cost: O(characters), little more than that of :func:`analyze`.
+    """
+    if not words and not beginnings:
+        return []
+    # Where digits are parted by commas or a word was cut, and for beginnings of ASCII,
+    # which no query has, every word is looked at.
+    if (
+        any(len(word) == WORD_CHARS_MAX for word in words)
+        or any(map(str.isascii, beginnings))
+        or ("," in text and _GROUP_COMMA.search(text) is not None)
+    ):
+        return [
+            span
+            for span in analyze_spans(text)
+            if span.word in words or span.word.startswith(beginnings)
+        ]
+    spans = []
+    ascii_words = [word for word in words if word.isascii()]
+    if ascii_words:
+        # Words have no character that means anything to a regular expression. What is not
+        # ASCII is no part of it: compiling such a class takes longer than the search.
+        pattern = f"(?<![A-Za-z0-9])(?:{'|'.join(ascii_words)})(?![A-Za-z0-9])"
+        found = re.finditer(pattern, text, re.IGNORECASE | re.ASCII)
+        spans = [
+            Span(match.group().lower(), *match.span())
+            for match in found
+            if text[match.start() - 1 : match.start()] < "\x80"
+            and text[match.end() : match.end() + 1] < "\x80"
+        ]
+    if not text.isascii():
+        chunks = _WIDE_CHUNK if beginnings or len(ascii_words) < len(words) else _FOLDING_CHUNK
+        spans += [
+            Span(*span)
+            for match in chunks.finditer(text)
+            if any(
+                word in words or word.startswith(beginnings) for word in _wide_words(match.group())
+            )
+            for span in _spans(match)
+            if span[0] in words or span[0].startswith(beginnings)
+        ]
+        spans.sort(key=lambda span: span.start)
+    return spans
 
 
 def is_unspaced(word: str) -> bool:
@@ -180,6 +228,12 @@ def _words(folded: str) -> list[str]:
     return words
 
 
+def _wide_words(chunk: str) -> Sequence[str]:
+    """The words of a chunk that is not ASCII."""
+    # Short ones recur, being words; long ones are whole sentences.
+    return _folded_words(chunk) if len(chunk) <= CACHED_CHARS_MAX else _words(fold(chunk))
+
+
 # Words of natural language recur; folding one costs more than looking it up.
 @lru_cache(maxsize=65_536)
 def _folded_words(chunk: str) -> tuple[str, ...]:
@@ -190,6 +244,16 @@ def _cut(words: list[str]) -> list[str]:
     if words and len(max(words, key=len)) > WORD_CHARS_MAX:
         return [word[:WORD_CHARS_MAX] for word in words]
     return words
+
+
+def _spans(match: re.Match[str]) -> Iterator[tuple[str, int, int]]:
+    """The words of one chunk, each with its place in the text."""
+    chunk, base = match.group(), match.start()
+    if chunk.isascii():
+        yield chunk.lower()[:WORD_CHARS_MAX], base, match.end()
+        return
+    for word, start, stop in _chunk_spans(chunk):
+        yield word[:WORD_CHARS_MAX], base + start, base + stop
 
 
 def _chunk_spans(chunk: str) -> list[tuple[str, int, int]]:

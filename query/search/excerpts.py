@@ -10,7 +10,7 @@ from typing import Final
 from attrs import frozen
 
 from ..text import cut_bytes, cut_characters
-from .analyzer import Span, analyze, analyze_spans
+from .analyzer import Span, analyze, find_spans
 from .parsing import Query, is_fuzzy
 from .typos import DISTANCE_MAX, nearest
 
@@ -93,17 +93,12 @@ class _Wanted:
 
     def spans(self, text: str) -> list[Span]:
         """Return the wanted words of a text; for those it does not have, ones alike."""
-        found = [span for span in analyze_spans(text, self._has_any) if self._has(span.word)]
+        found = find_spans(text, self.words, self.beginnings)
         missing = self._fuzzy - {span.word for span in found}
         if not missing:
             return found
         alike = {word for word in set(analyze(text)) - self.words if _is_alike(word, missing)}
-        if alike:
-            found += [
-                span
-                for span in analyze_spans(text, lambda words: not alike.isdisjoint(words))
-                if span.word in alike
-            ]
+        found += find_spans(text, alike)
         return sorted(found, key=lambda span: (span.start, span.stop))
 
     def count(self, words: Iterable[str]) -> int:
@@ -114,11 +109,6 @@ class _Wanted:
 
     def _has(self, word: str) -> bool:
         return word in self.words or word.startswith(self.beginnings)
-
-    def _has_any(self, words: Iterable[str]) -> bool:
-        return not self.words.isdisjoint(words) or (
-            bool(self.beginnings) and any(word.startswith(self.beginnings) for word in words)
-        )
 
 
 def _is_alike(word: str, meant: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventlog.query.search.analyzer import analyze, analyze_spans, is_unspaced
+from eventlog.query.search.analyzer import analyze, analyze_spans, find_spans, is_unspaced
 
 CASES = {
     "Hello, World": ["hello", "world"],
@@ -75,6 +75,28 @@ def test_words_and_spans_agree_on_any_text(text: str) -> None:
 
     assert analyze(text) == [span.word for span in spans]
     assert all(0 <= span.start < span.stop <= len(text) for span in spans)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    any_text
+    | st.lists(st.sampled_from(["word ", "Café", "1,284 ", "上线", "x9-", "a" * 70])).map("".join),
+    st.sets(
+        st.sampled_from(["word", "cafe", "1284", "284", "上线", "x9", "a", "a" * 64, "e", "1"])
+    ),
+    st.sampled_from([(), ("上",), ("か", "w")]),
+)
+def test_words_are_found_the_quick_way(
+    text: str, words: set[str], beginnings: tuple[str, ...]
+) -> None:
+    """Looking for some words finds the very spans that a look at all words would."""
+    expected = [
+        span
+        for span in analyze_spans(text)
+        if span.word in words or span.word.startswith(beginnings)
+    ]
+
+    assert expected == find_spans(text, words, beginnings)
 
 
 @settings(max_examples=150, deadline=None)
