@@ -314,7 +314,7 @@ def big_line(tool: str, number: int, size: int) -> str:
     return json.dumps({"type": "response_item", "payload": payload})
 
 
-@pytest.mark.parametrize("tool", ["claude-code", "codex"])
+@pytest.mark.parametrize("tool", ["claude-code", pytest.param("codex", marks=pytest.mark.long)])
 def test_a_line_of_50_mb_is_one_record_in_bounded_memory(tool: str, tmp_path: Path) -> None:
     """A line of 50 MB between small ones is imported; one of 80 MB is a fault."""
     path = tmp_path / "s.jsonl"

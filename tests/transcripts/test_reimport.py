@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +15,9 @@ from eventlog import EventStore, fold_surface, open_store
 from eventlog.importing import ImportAccount, Outcome, import_transcripts
 from eventlog.importing.logs import MARK
 from support.example_source import ExampleSource, surface_messages
+
+# How much more thorough than in the default run.
+THOROUGH = int(os.environ.get("EVENTLOG_THOROUGH", "1"))
 
 Record = dict[str, Any]
 
@@ -52,7 +56,7 @@ records = st.builds(
 versions = st.lists(records, max_size=12, unique_by=lambda record: record["key"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60 * THOROUGH, deadline=None)
 @given(st.lists(versions, min_size=2, max_size=5))
 def test_any_history_of_a_source_ends_in_the_surface_of_its_last_state(
     history: list[list[Record]],
