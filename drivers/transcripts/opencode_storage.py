@@ -7,13 +7,15 @@ message of the older form is put together from its row or file and those of its 
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
+from threading import Lock
 from typing import Final
 
 import orjson
@@ -64,6 +66,42 @@ class Stored:
 # A database.
 
 
+class _Copy:
+    """The newest copy of a database, kept while its files stay as they are."""
+
+    def __init__(self) -> None:
+        self._stamps: tuple[object, ...] = ()
+        self._folder: Path | None = None
+        self._lock = Lock()
+
+    def of(self, path: Path, log: Path) -> Path:
+        """Return a copy of *path* and its log, made where there is none of this state."""
+        stamps = (path, *(stamp for file in (path, log) for stamp in _stamps(file)))
+        with self._lock:
+            if self._folder is None or stamps != self._stamps:
+                self.remove()
+                self._folder = Path(mkdtemp(prefix="eventlog-"))
+                shutil.copyfile(path, self._folder / "copy.db")
+                shutil.copyfile(log, self._folder / "copy.db-wal")
+                self._stamps = stamps
+            return self._folder / "copy.db"
+
+    def remove(self) -> None:
+        """Take the copy away. Null case: there is none."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+_copy: Final = _Copy()
+atexit.register(_copy.remove)
+
+
+def _stamps(file: Path) -> tuple[int, int]:
+    status = os.stat(file)
+    return status.st_size, status.st_mtime_ns
+
+
 @contextmanager
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     """
@@ -74,21 +112,18 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     """
     log = path.with_name(f"{path.name}-wal")
     shared = path.with_name(f"{path.name}-shm")
-    with TemporaryDirectory() as folder:
-        how = "mode=ro"
-        if not log.exists() or os.stat(log).st_size == 0:
+    how = "mode=ro"
+    # Where nobody has it open, SQLite would make files beside it.
+    if not shared.exists():
+        if log.exists() and os.stat(log).st_size:
+            path, how = _copy.of(path, log), "mode=rw"
+        else:
             how = "mode=ro&immutable=1"
-        elif not shared.exists():
-            # Nobody has it open, and SQLite would make files beside it to read the log.
-            copy = Path(folder, "copy.db")
-            shutil.copyfile(path, copy)
-            shutil.copyfile(log, copy.with_name("copy.db-wal"))
-            path, how = copy, "mode=rw"
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True)
-        # Texts are read as bytes: what is no UTF-8 is a matter of the record.
-        connection.text_factory = bytes
-        with closing(connection):
-            yield connection
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True)
+    # Texts are read as bytes: what is no UTF-8 is a matter of the record.
+    connection.text_factory = bytes
+    with closing(connection):
+        yield connection
 
 
 def database_sessions(path: Path) -> list[tuple[str, int]]:

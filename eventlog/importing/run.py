@@ -117,7 +117,7 @@ class Run:
         """Return what is at *paths*, each once, however often it was named."""
         transcripts: dict[Transcript, None] = {}
         named: set[Path] = set()
-        for path in paths:
+        for path in map(Path, paths):
             nothing = True
             for found in self.source.find(path):
                 nothing = False

@@ -73,6 +73,8 @@ class TranscriptImport:
         # Records of sessions that were refused, by the place of each.
         self._lost: dict[str, set[JSONValue]] = {}
         self._must_extend: set[str] = set()
+        # The session that the transcript is first of all: it keeps the mark of the import.
+        self._own_id: str | None = None
         self._fingerprint: str | None = None
 
     def run(self) -> None:
@@ -129,7 +131,9 @@ class TranscriptImport:
             _Unchanged: It is the transcript's own, and there is nothing new in that.
         """
         session_id = header.id
-        is_own = not self._logs and not self._refused
+        is_own = self._own_id is None
+        if is_own:
+            self._own_id = session_id
         first = self._run.seen.setdefault(session_id, self._transcript)
         if first != self._transcript:
             if not self._source.snapshots:
@@ -195,7 +199,7 @@ class TranscriptImport:
         for session_id, log in reversed(logs):
             if session_id in self._refused:
                 continue
-            is_own = session_id == logs[0][0]
+            is_own = session_id == self._own_id
             try:
                 if isinstance(log, MappedLog):
                     rewritten = self._finish_mapped(log, is_own=is_own)

@@ -58,8 +58,10 @@ def import_(tool: str, paths: tuple[Path, ...], store: str | None, as_json: bool
     """
     Bring the sessions of another tool into the store.
 
-    TOOL is the tool that wrote them, or all for each that has left any. PATHs are files
-    or folders; without one, the place where the tool usually keeps them.
+    TOOL is the tool that wrote them, or all for each that has left any: claude-code,
+    codex, gemini-cli, qwen-code, opencode, pi, openhands, swe-agent, dsh,
+    chat-completions, responses, and what other packages add. PATHs are files or folders;
+    without one, the place where the tool usually keeps them.
 
     Only what the store lacks is added, so importing again is cheap, and an import that
     was stopped goes on where it was. The tool's own files are only read. The account says
@@ -91,6 +93,8 @@ def _chosen(
         if paths:
             raise UsageError(f"{ALL} looks at the usual places and takes no PATH")
         found = [(source, _existing(source)) for source in sources.values()]
+        if not any(places for _, places in found):
+            complain("no known tool has left anything here; name one, and give a PATH")
         return [(source, places) for source, places in found if places]
     if tool not in sources:
         raise UsageError(f"no tool {tool!r}; known are {', '.join(sources)} and {ALL}")
