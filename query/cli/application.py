@@ -96,7 +96,9 @@ def application(ctx: click.Context) -> int:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command, whose function returns its exit code; returns that."""
-    prepare_streams()
+    if not prepare_streams():
+        complain("standard output is closed")
+        return FAILED
     try:
         code = application.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         return _flushed(code if isinstance(code, int) else DONE)

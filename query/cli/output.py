@@ -39,11 +39,30 @@ Part: TypeAlias = str | tuple[str, str]
 """A text, or a text and its rich style."""
 
 
-def prepare_streams() -> None:
-    """Let no character of an answer fail in a terminal's encoding."""
+def prepare_streams() -> bool:
+    """
+    Let no character of an answer fail in a terminal's encoding, and put the null device in
+    the place of a standard stream that is closed.
+
+    Returns:
+        Whether there is somebody to answer: standard output is open.
+    """
+    # A descriptor that is free goes to the next file opened, which may be the store's: what
+    # is then said on standard error would be written into it.
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+    is_heard = sys.stdout is not None
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    return is_heard
 
 
 def complain(line: str) -> None:

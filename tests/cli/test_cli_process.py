@@ -1,5 +1,7 @@
 """The command line as a process: what it imports, and how it ends."""
 
+import json
+import os
 import subprocess
 import sys
 
@@ -13,10 +15,11 @@ HEAVY = ["rich", "rapidfuzz", "sqlite3", "mcp", "pydantic", "zstandard", "unitte
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store with one long session, only read here."""
+    """A store with a long session and a short one, only read here."""
     named = f"lmdb:{tmp_path_factory.mktemp('process') / 'store'}"
     with open_store(named) as store:
         store.append(make_header("s"), messages(20_000))
+        store.append(make_header("t"), messages(1))
     return named
 
 
@@ -73,6 +76,39 @@ def test_a_reader_that_has_enough_is_no_error(url: str) -> None:
     )
 
     assert ("s\n", "", 141) == (result.stdout, result.stderr, result.returncode)
+
+
+def closed(url: str, redirection: str, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f'"$0" -m eventlog "$@" {redirection}', sys.executable, *command],
+        env={**os.environ, "EVENTLOG_STORE": url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_closed_output_is_one_line(url: str) -> None:
+    """
+    Without a standard output there was a traceback. Nobody can be answered, and that is
+    said on standard error.
+    """
+    result = closed(url, ">&-", "list")
+
+    assert (4, "eventlog: standard output is closed\n") == (result.returncode, result.stderr)
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "<&-", "<&- 2>&-"])
+def test_closed_streams_leave_the_answer_alone(url: str, redirection: str) -> None:
+    """
+    Without a standard error what is said about an answer was printed into it; and a free
+    descriptor goes to the next file opened, which may be the store's.
+    """
+    result = closed(url, redirection, "list", "--json", "--limit", "1")
+
+    assert 0 == result.returncode
+    assert 1 == len(json.loads(result.stdout)["items"])
 
 
 def test_an_interrupt_is_one_line(url: str) -> None:
