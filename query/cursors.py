@@ -22,8 +22,9 @@ from .errors import Code, SessionQueryError
 __all__ = ["Cursors"]
 
 CHECK_BYTES = 6
-# Far above what any cursor needs; a longer one is not worth decoding.
-CURSOR_CHARS_MAX = 8192
+# Above what any walk needs but one through tens of thousands of found sessions; a longer
+# one is not worth decoding.
+CURSOR_CHARS_MAX = 65_536
 
 
 class Cursors:

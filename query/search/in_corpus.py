@@ -23,7 +23,7 @@ from eventlog.vocabulary import Vocabulary
 
 from ..corpus import Corpus, LiveSource
 from ..corpus_snapshot import CorpusSnapshot
-from ..cursors import Cursors
+from ..cursors import CURSOR_CHARS_MAX, Cursors
 from ..errors import Code, SessionQueryError, check_cancel, reading
 from ..faults import distinct
 from ..filters import EventFilter, SessionFilter, described
@@ -215,9 +215,13 @@ def _search(
     for stream, answer in zip(streams, answers, strict=True):
         stream.spelling = answer.spelling()
     ends = [[] if stream is None else stream.to_json() for stream in (live, stored)]
+    next_cursor = cursors.encode(str(score), *ends) if has_more else None
+    if next_cursor is not None and len(next_cursor) > CURSOR_CHARS_MAX:
+        next_cursor = None
+        faults.append(Fault(None, None, "walk", "more sessions match than one walk can give"))
     return SearchPage(
         tuple(hits),
-        cursors.encode(str(score), *ends) if has_more else None,
+        next_cursor,
         distinct((*(fault for answer in answers for fault in answer.faults), *faults)),
         searched=sum(answer.searched for answer in answers),
         indexed_through=sum(answer.through for answer in answers),

@@ -208,18 +208,15 @@ class EmbeddedIndex(SearchProvider):
         return self._file.run(lambda db, writer: self._catch_up(db, writer, source, cancel))
 
     def rebuild(self, source: EventStore | LiveSource, *, cancel: Cancel = None) -> bool:
-        """Build the index anew, as :meth:`update` does an empty one."""
+        """
+        Build the index anew, in a new file: nothing of what is gone from the source is left.
 
-        def build(db: Database, writer: IndexWriter) -> bool:
-            with self._file.writing() as held:
-                if held:
-                    self._file.clear()
-            if not held or not self._catch_up(db, writer, source, cancel):
-                return False
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            return True
-
-        return self._file.run(build)
+        Returns and raises as :meth:`update` does.
+        """
+        if not self._file.discard() or not self.update(source, cancel=cancel):
+            return False
+        self._file.run(lambda db, _: db.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        return True
 
     def status(self) -> IndexStatus:
         """Return what the index holds, as it is: it is not brought up first."""

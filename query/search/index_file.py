@@ -121,6 +121,21 @@ class IndexFile:
             with _committed(writer):
                 yield True
 
+    def discard(self) -> bool:
+        """
+        Take the file away, so that nothing of what it held is left, and begin anew. Tell
+        whether that could be done: not where another process went on writing.
+
+        Raises:
+            SessionQueryError: INDEX_FAILED: it cannot be taken away.
+        """
+        with self._lock:
+            self.run(lambda *_: None)
+            if not self._remove():
+                return False
+            self.run(lambda *_: None)
+            return True
+
     def clear(self) -> None:
         """Take out everything, inside :meth:`writing`."""
         db, writer = self._opened()
@@ -161,7 +176,8 @@ class IndexFile:
             self._db.abandon()
             self._db = None
         if self._is_broken:
-            self._remove_broken()
+            self._is_broken = False
+            self._remove()
         if self._db is not None and self.path is not None and _key(self.path) != self._file_key:
             self._shut()  # deleted or replaced under us
         if self._db is None:
@@ -212,12 +228,14 @@ class IndexFile:
         elif self._writer is not None:
             _abort(self._writer)
 
-    def _remove_broken(self) -> None:
-        """Take the broken file away, unless somebody else has made it anew already."""
-        self._is_broken = False
+    def _remove(self) -> bool:
+        """
+        Take the file away, unless somebody else has made it anew already. Tell whether it
+        is another one now.
+        """
         self._shut()
         if self.path is None:
-            return
+            return True
         try:
             with (
                 FileLock(self._beside("lock")).held(wait_s=self.wait_s) as held,
@@ -227,8 +245,9 @@ class IndexFile:
                     for name in (f"{self.path}-wal", f"{self.path}-shm", self.path):
                         if os.path.exists(name):
                             os.unlink(name)
+                return held and alone
         except OSError as error:
-            raise failed(f"{self.path} is broken and cannot be replaced: {error}") from error
+            raise failed(f"{self.path} cannot be replaced: {error}") from error
 
     def _shut(self) -> None:
         if self._writer is not None:

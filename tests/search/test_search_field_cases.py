@@ -122,6 +122,13 @@ def test_h4_control_characters_in_a_query(memory: EventStore, query: SessionQuer
             query.search_events("s1", typed)
 
 
+def test_b4_text_behind_a_nul_is_found(memory: EventStore, query: SessionQuery) -> None:
+    """B4: output in UTF-16 left NULs in the text, and what stood behind them was not found."""
+    filled(memory, ["D\x00i\x00r\x00 done"])
+
+    assert [0] == found(query, "done")
+
+
 def test_g5_progress_noise_is_not_ranked(memory: EventStore, query: SessionQuery) -> None:
     """
     G5: a dozen messages were hidden among 35,500 lines of progress. Events without text

@@ -353,6 +353,26 @@ def test_rebuild_and_status(stored: EventStore, query: SessionQuery) -> None:
     assert before == sessions_found(query, "needle")
 
 
+def test_a_rebuilt_index_holds_nothing_of_what_is_gone(
+    stored: EventStore, query: SessionQuery, cache: Path
+) -> None:
+    """The words of a deleted session are in no byte of an index that was built anew."""
+    filled(stored, ["xylophonist secretword"], "gone")
+    filled(stored, ["other"], "kept")
+    assert ["gone"] == sessions_found(query, "secretword")
+    index = query.engines.stored(stored)
+    assert isinstance(index, EmbeddedIndex)
+    stored.delete("gone")
+    assert [] == sessions_found(query, "secretword")
+
+    assert index.rebuild(stored)
+
+    assert ["kept"] == sessions_found(query, "other")
+    for path in cache.iterdir():
+        assert b"secretword" not in path.read_bytes()
+        assert b"xylophonist" not in path.read_bytes()
+
+
 def test_one_damaged_session_among_many(tmp_path: Path) -> None:
     """J4: a damaged log is a fault of the answer; what can be read of it is found, and all else."""
     root = tmp_path / "store"
