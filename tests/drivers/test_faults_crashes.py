@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import shutil
+import signal
 import threading
 import time
 import tracemalloc
@@ -16,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventlog import Event, EventStore, open_store
+from eventlog import Event, EventStore, LiveSessions, Recorder, open_store
 from eventlog.codec import decode_line, encode_line
 from eventlog.drivers.lmdb.layout import Damaged, SessionRow, decode_events
 from eventlog.errors import EventLogError, SequenceConflict
@@ -24,6 +26,7 @@ from eventlog.testing.crashing import CrashPlan, crash_campaign
 from support import make_header, message, messages, replacement
 from support.damage import DAMAGED, HEADER
 from support.jsonl import plant, wire
+from support.processes import forked
 
 DRIVERS = ["lmdb", "jsonl"]
 
@@ -59,6 +62,47 @@ def test_d5_e3_killed_writers(tmp_path: Path, driver: str, batch: int) -> None:
 def test_d5_killed_writers_in_a_long_campaign(tmp_path: Path, driver: str, plan: CrashPlan) -> None:
     """The same for 1,010 kills of each driver, payloads from 50 B to 5 MB."""
     print(driver, plan, crash_campaign(opener(driver), tmp_path, plan))  # noqa: T201
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_j1_a_recorder_delivers_once_there_is_room(tmp_path: Path, driver: str) -> None:
+    """
+    The disk is full in the middle of recording: the log can be read, and when there is room
+    again the recorder delivers what it kept, in order, by itself.
+    """
+    root = tmp_path / "store"
+
+    def record() -> None:
+        unlimited = resource.RLIM_INFINITY
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, unlimited))
+        with open_store(f"{driver}:{root}") as store:
+            live = LiveSessions()
+            recorder = Recorder(live, store, window_ms=5)
+            session = live.create(session_id="s1")
+            for number in range(60):
+                session.append("x/note", {"number": number, "text": "x" * 10_000})
+            until = time.monotonic() + 20
+            while recorder.health().ok and time.monotonic() < until:
+                time.sleep(0.01)
+            head = store.head("s1")
+            length = 0 if head is None else head.length
+            assert length < 60
+            if length:
+                stored = store.snapshot("s1").read(0, length)
+                assert list(range(length)) == [event.data["number"] for event in stored]
+            resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
+            while time.monotonic() < until:
+                head = store.head("s1")
+                if head is not None and head.length == 60:
+                    break
+                time.sleep(0.02)
+            recorder.close()
+
+    assert 0 == forked(record)
+    with open_store(f"{driver}:{root}") as store:
+        assert list(range(60)) == [e.data["number"] for e in store.snapshot("s1").read(0, 99)]
+        assert [] == list(store.verify())
 
 
 def append_shared(url: str, number: int, appends: int, told: object) -> None:
