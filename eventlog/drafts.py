@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from eventlog.model import SessionHeader
+from eventlog.model import APPEND, Replace, SessionHeader
 from eventlog.sources import Entry
 from eventlog.values import JSONValue
 
@@ -137,7 +137,7 @@ class SessionDraft:
                     return self.replace(first, last, type, time, data, cites=cites)
                 # A result cannot stand for a stretch.
                 self.drop(first, last, time, data["origin"])
-        number = self._add(Entry(self.header.id, type, time, data, "append", tuple(cites)))
+        number = self._add(Entry(self.header.id, type, time, data, APPEND, tuple(cites)))
         self.nodes.append(number)
         return number
 
@@ -155,7 +155,7 @@ class SessionDraft:
         removed = self.nodes.between(first, last)
         shadowed = set(removed)
         cited = (*removed, *(number for number in cites if number not in shadowed))
-        entry = Entry(self.header.id, type, time, data, (first, last), cited)
+        entry = Entry(self.header.id, type, time, data, Replace(first, last), cited)
         start = self.nodes.index(first)
         self.nodes.replace(first, last, self.count)
         if self._cut is not None and self._cut > start:
@@ -178,7 +178,7 @@ class SessionDraft:
             TOOL_RESULT,
             time,
             {"origin": origin},
-            (result, result),
+            Replace(result, result),
             (result, *cites),
             content,
         )
@@ -218,7 +218,7 @@ class SessionDraft:
         self._held = number
         self._held_bytes = 0
 
-    def read(self, size_bytes: int) -> None:
+    def weigh(self, size_bytes: int) -> None:
         """Say that a record of this size was read, so that what is held stays bounded."""
         self._held_bytes += size_bytes
 

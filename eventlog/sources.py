@@ -25,7 +25,7 @@ from typing import ClassVar, Final, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from eventlog.errors import InvalidArgument
-from eventlog.model import Event, SessionHeader
+from eventlog.model import Event, SessionHeader, SurfaceOp
 from eventlog.values import JSONValue
 
 __all__ = [
@@ -208,8 +208,8 @@ class Entry:
             finds changed, such as a time of last use: one that is gone was not taken
             back.
 
-        surface: None for an event that never is on the surface, ``"append"``, or the
-            first and the last entry that it replaces, inclusive, by their numbers.
+        surface_op: As an event's, but that a :class:`~eventlog.model.Replace` names
+            entries by their numbers.
 
         cites: Earlier entries that it cites, by their numbers; every entry that it
             replaces is among them.
@@ -223,7 +223,7 @@ class Entry:
     type: str
     time: int
     data: dict[str, JSONValue]
-    surface: str | tuple[int, int] | None = None
+    surface_op: SurfaceOp | None = None
     cites: Sequence[int] = ()
     content: list[JSONValue] | None = None
 

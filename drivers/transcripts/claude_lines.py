@@ -67,7 +67,7 @@ class ClaudeSession:
         Args:
             value: The line; what *record* carries, where that is another one.
         """
-        self.draft.read(record.size_bytes)
+        self.draft.weigh(record.size_bytes)
         self._moment = iso_ms(value.get("timestamp"))
         uuid = value.get("uuid")
         key = uuid if type(uuid) is str and uuid else f"@{record.digest}"

@@ -59,7 +59,7 @@ class CodexSession:
 
     def add(self, record: Record) -> None:
         """Take the next line."""
-        self.draft.read(record.size_bytes)
+        self.draft.weigh(record.size_bytes)
         if self._add(record):
             self._tally.mapped += 1
         else:

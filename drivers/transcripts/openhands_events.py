@@ -63,7 +63,7 @@ class OpenHandsSession:
 
     def add(self, record: Record) -> bool:
         """Take the next event; returns whether it has a meaning here, else it was kept."""
-        self.draft.read(record.size_bytes)
+        self.draft.weigh(record.size_bytes)
         value = record.value
         given = value.get("id")
         key = str(given) if type(given) in (str, int) else f"@{record.place['at']}"

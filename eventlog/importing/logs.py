@@ -18,7 +18,7 @@ import orjson
 
 from eventlog import values
 from eventlog.errors import CorruptLog, HeaderConflict
-from eventlog.model import APPEND, Event, Replace, SessionHeader, SurfaceOp
+from eventlog.model import Event, Replace, SessionHeader, SurfaceOp
 from eventlog.snapshot import LogSnapshot
 from eventlog.sources import Entry, RecordTally
 from eventlog.store import EventStore
@@ -226,15 +226,11 @@ class MappedLog:
 
     def _surface(self, entry: Entry) -> tuple[SurfaceOp | None, Sequence[int] | None]:
         seqs = self.seqs
-        surface = entry.surface
+        op = entry.surface_op
         sources = [seqs[number] for number in entry.cites] if entry.cites else None
-        if surface is None:
-            return None, sources
-        if surface == "append":
-            return APPEND, sources
-        assert type(surface) is tuple
-        first, last = surface
-        return Replace(seqs[first], seqs[last]), sources
+        if type(op) is Replace:
+            op = Replace(seqs[op.start], seqs[op.end])
+        return op, sources
 
     def _is_stored(self, entry: Entry, stored: Event, data: dict[str, JSONValue]) -> bool:
         if entry.type != stored.type or is_foreign(data):

@@ -31,7 +31,7 @@ from attrs import define, field
 
 from eventlog.drafts import DROPPED, TOOL_RESULT, NodeOrder
 from eventlog.errors import SequenceConflict
-from eventlog.model import APPEND, Event, Replace
+from eventlog.model import APPEND, Event, Replace, SurfaceOp
 from eventlog.sources import VOLATILE, Entry
 from eventlog.values import JSONValue
 from eventlog.vocabulary import DEFAULT_VOCABULARY
@@ -198,13 +198,12 @@ class _Told:
         known = 0
         base_keys: list[str] = []
         types: list[str] = []
-        surfaces: list[str | tuple[int, int] | None] = []
+        ops: list[SurfaceOp | None] = []
         for number, entry in enumerate(entries):
             found = identity(entry.data)
             base_key = found[0]
             if entry.content is not None:
-                assert type(entry.surface) is tuple
-                base_key = base_keys[entry.surface[0]]
+                base_key = base_keys[_target(entry)]
                 found = _rewrite_identity(base_key, entry.content)
             seqs.append(stored.seqs.get(found, MISSING))
             if not found[0].startswith(VOLATILE):
@@ -213,14 +212,14 @@ class _Told:
                 known = number + 1
             base_keys.append(base_key)
             types.append(intern(entry.type))
-            surfaces.append(entry.surface)
+            ops.append(entry.surface_op)
         order = NodeOrder()
         for number in range(known):
-            surface = surfaces[number]
-            if surface == "append":
+            op = ops[number]
+            if type(op) is Replace:
+                order.replace(op.start, op.end, number)
+            elif op is not None:
                 order.append(number)
-            elif type(surface) is tuple:
-                order.replace(*surface, number)
         nodes = [ToldNode(n, base_keys[n], types[n], seqs[n]) for n in order]
         return cls(seqs, keys, known, nodes)
 
@@ -270,7 +269,7 @@ class _Completion:
 
     def _append_missed(self, number: int, entry: Entry) -> None:
         """Keep an entry between known ones that the surface no longer has, or never had."""
-        if entry.surface is None:
+        if entry.surface_op is None:
             self._add(number, entry.type, entry.time, entry.data)
             return
         whole = self._whole(entry)
@@ -281,8 +280,7 @@ class _Completion:
         """Return the data of an entry, also of a result that rewrites another."""
         if entry.content is None:
             return entry.data
-        assert type(entry.surface) is tuple
-        base = self._log.batch.read(self._seqs[entry.surface[0]])
+        base = self._log.batch.read(self._seqs[_target(entry)])
         data = base.data["data"] if base.type == SUPERSEDED else base.data
         key, digest = _rewrite_identity(
             data["origin"]["key"].removesuffix(REWRITTEN), entry.content
@@ -292,13 +290,14 @@ class _Completion:
 
     def _append_new(self, number: int, entry: Entry) -> None:
         """Append an entry behind everything known, with its own place on the surface."""
-        if entry.surface is None:
+        op = entry.surface_op
+        if op is None:
             self._add(number, entry.type, entry.time, entry.data, cites=self._cited(entry))
             return
         data = entry.data
         first = last = None
-        if type(entry.surface) is tuple:
-            first, last = (self._seqs[end] for end in entry.surface)
+        if type(op) is Replace:
+            first, last = self._seqs[op.start], self._seqs[op.end]
             if entry.content is not None:
                 data = rewritten(self._log.batch.read(first).data, entry.content)
         self._place(number, entry, data, first, last)
@@ -397,6 +396,12 @@ class _Completion:
         if number is not None:
             self._seqs[number] = seq
         self._log.batch.add(event)
+
+
+def _target(entry: Entry) -> int:
+    """Return the number of the result that an entry gives another content."""
+    assert type(entry.surface_op) is Replace
+    return entry.surface_op.start
 
 
 def _rewrite_identity(base_key: str, content: JSONValue) -> Identity:
