@@ -115,7 +115,7 @@ def run(corpus: Corpus, store: EventStore) -> None:
     documents = corpus.sessions * corpus.documents
     index = store_index(store, DEFAULT_VOCABULARY)
     began = time.perf_counter()
-    index.update(store)
+    index.rebuild(store)
     seconds = time.perf_counter() - began
     status = index.status()
     print_table(
@@ -130,6 +130,7 @@ def run(corpus: Corpus, store: EventStore) -> None:
     index.close()
     query = SessionQuery(store=store)
     query.search_sessions("warm")
+    query.search_events(next(corpus.headers()).id, "warm")
     print_table(
         "Queries, p50",
         ("query", "whole call, ms", "ranking, ms", "aim, ms"),

@@ -20,7 +20,10 @@ from .excerpts import excerpt
 from .parsing import Query
 from .provider import Match, Tier
 
-__all__ = ["HitMaker", "exact_relevance", "score_of"]
+__all__ = ["SCORE_MAX", "HitMaker", "exact_relevance", "score_of"]
+
+SCORE_MAX: Final = 6.0
+"""Above every score: where a walk begins to fall from."""
 
 EXACT_SHARE: Final = 0.1
 EXACT_LEAST: Final = 0.01

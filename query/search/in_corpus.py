@@ -30,7 +30,7 @@ from ..filters import EventFilter, SessionFilter, described
 from .answers import SearchPage, SessionHit
 from .engines import Engines, check_for_corpus
 from .excerpts import EXCERPT_BYTES
-from .hits import HitMaker, score_of
+from .hits import SCORE_MAX, HitMaker, score_of
 from .kinship import Kinship
 from .narrowing import SessionScope, document_scope, session_scope
 from .parsing import parse
@@ -197,7 +197,7 @@ def _search(
         stream.generation, stream.mark = answer.generation, answer.through
         answers.append(answer)
     hits: list[SessionHit] = []
-    score = 6.0 if resumed is None else score_from_text(resumed[0])
+    score = SCORE_MAX if resumed is None else score_from_text(resumed[0])
     has_more = False
     for index, match in _merged(answers):
         if len(hits) == limit:

@@ -27,7 +27,7 @@ from ..filters import EventFilter, Text, described
 from .answers import SearchHit, SearchPage
 from .engines import Engines
 from .excerpts import EXCERPT_BYTES
-from .hits import HitMaker, exact_relevance, score_of
+from .hits import SCORE_MAX, HitMaker, exact_relevance, score_of
 from .narrowing import document_scope
 from .parsing import Query, parse
 from .provider import Answer, Match, Place, SearchMode, SearchProvider, SessionRequest, Sort, Tier
@@ -101,77 +101,62 @@ def search_events(
     walk = None if cursor is None else _decoded(cursors, cursor)
     check_cancel(cancel)
     log = corpus.snapshot(search.session_id)
-    if walk is not None:
+    if walk is None:
+        walk = _Walk(log.length, _tail(log, log.length), None, frozenset(), SCORE_MAX, [])
+    else:
         _check_same_log(walk, log)
     scope, texts = document_scope(search.filters)
-    mode = SearchMode.INDEX
-    if query.whole is None:
-        mode = SearchMode.LITERAL if query.text else SearchMode.NEWEST
-        texts = (*texts, Text(query.text)) if query.text else texts
+    if query.whole is None and query.text:
+        texts = (*texts, Text(query.text))
     request = SessionRequest(
         query,
         scope.below(search.before_seq),
-        None if walk is None else walk.length,
+        walk.length,
         search.sort,
-        None if walk is None else walk.place,
-        None if walk is None else walk.spelling,
+        walk.place,
+        walk.spelling,
         cancel,
     )
     faults: list[Fault] = []
+    maker = HitMaker(
+        query, lambda _: log, vocabulary, excerpt_bytes=search.excerpt_bytes, faults=faults
+    )
 
-    def opened() -> CorpusSnapshot:
-        return corpus.snapshot(search.session_id)
-
-    def draw(engine: SearchProvider) -> tuple[Answer, list[tuple[Match, float]], Place | None]:
-        answer = engine.search_session(opened, request)
-        maker = HitMaker(
-            query, lambda _: log, vocabulary, excerpt_bytes=search.excerpt_bytes, faults=faults
-        )
-        given = frozenset() if walk is None else walk.given
+    def drawn(engine: SearchProvider) -> tuple[Answer, list[tuple[Match, float]], Place | None]:
+        answer = engine.search_session(lambda: corpus.snapshot(search.session_id), request)
         wanted = (
             match
             for match in answer.matches
-            if match.seq not in given and (not texts or maker.accepts(match, texts))
+            if match.seq not in walk.given and (not texts or maker.accepts(match, texts))
         )
-        chosen, rest = _best(wanted, limit, query, maker)
-        return answer, chosen, rest
+        return answer, *_best(wanted, limit, query, maker)
 
     engine = engines.in_session(is_live=log.live, store=corpus.store)
     try:
-        answer, chosen, rest = draw(engine)
+        answer, chosen, rest = drawn(engine)
     except SessionQueryError as error:
         if error.code is not Code.INDEX_FAILED:
             raise
         # The log is the truth and can be read: a lost index costs time, not answers.
         engine = engines.scan()
-        answer, chosen, rest = draw(engine)
-    if mode is SearchMode.INDEX:
-        if not engine.index_backed:
-            mode = SearchMode.SCAN
-        elif answer.windowed():
-            mode = SearchMode.WINDOW
-    maker = HitMaker(
-        query, lambda _: log, vocabulary, excerpt_bytes=search.excerpt_bytes, faults=faults
-    )
-    score = 6.0 if walk is None else walk.score
-    ranks = query.whole is not None and search.sort is Sort.RELEVANCE
+        answer, chosen, rest = drawn(engine)
+    score = walk.score
     hits = []
     for match, relevance in chosen:
-        score = min(score, score_of(match.tier, relevance)) if ranks else 0.0
+        is_ranked = query.whole is not None and search.sort is Sort.RELEVANCE
+        score = min(score, score_of(match.tier, relevance)) if is_ranked else 0.0
         hit = maker.hit(match, score)
         if hit is not None:
             hits.append(hit)
     check_cancel(cancel)
     next_cursor = None
     if rest is not None:
-        length = log.length if walk is None else walk.length
-        tail = _tail(log, length) if walk is None else walk.tail
         # What was given before the place where the walk goes on cannot come again.
         given = {match.seq for match, _ in chosen if match.place == rest}
-        if walk is not None and walk.place == rest:
-            given |= walk.given
+        given |= walk.given if walk.place == rest else frozenset()
+        place = place_to_json(rest)
         next_cursor = cursors.encode(
-            length, tail, place_to_json(rest), packed(given), str(score), answer.spelling()
+            walk.length, walk.tail, place, packed(given), str(score), answer.spelling()
         )
     return SearchPage(
         tuple(hits),
@@ -179,8 +164,16 @@ def search_events(
         distinct((*answer.faults, *faults)),
         searched=answer.searched,
         indexed_through=answer.through - 1 if answer.through else None,
-        mode=mode,
+        mode=_mode(query, engine, answer),
     )
+
+
+def _mode(query: Query, engine: SearchProvider, answer: Answer) -> SearchMode:
+    if query.whole is None:
+        return SearchMode.LITERAL if query.text else SearchMode.NEWEST
+    if not engine.index_backed:
+        return SearchMode.SCAN
+    return SearchMode.WINDOW if answer.windowed() else SearchMode.INDEX
 
 
 def _best(
