@@ -24,7 +24,7 @@ from .options import (
     session_argument,
     store_option,
 )
-from .output import Screen, complain, print_json, short_path
+from .output import Screen, complain, counted, print_json, short_path
 from .times import instant, shown_time
 from .transcript import Transcript, is_conversation
 
@@ -156,11 +156,13 @@ def _record(query: SessionQuery, session_id: str) -> SessionRecord:
 def _show_header(screen: Screen, record: SessionRecord) -> None:
     header = record.header
     screen.line((header.id, "bold"))
-    facts = [shown_time(header.created_at), f"{record.length:,} events"]
+    facts = [shown_time(header.created_at), counted(record.length, "event")]
     if header.cwd is not None:
         facts.append(short_path(header.cwd))
     if header.parent_session is not None:
-        inherited = f", {header.seed_length} events from it" if header.seed_length else ""
+        inherited = (
+            f", {counted(header.seed_length, 'event')} from it" if header.seed_length else ""
+        )
         facts.append(f"child of {header.parent_session}{inherited}")
     if header.origin is not None:
         facts.append(header.origin)

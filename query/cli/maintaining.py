@@ -19,7 +19,7 @@ from eventlog.store import EventStore
 
 from .failures import DAMAGED, DONE, FAILED, NONE_FOUND, UsageError
 from .options import examples, find_session, json_option, opened, store_option
-from .output import Screen, complain, print_json
+from .output import Screen, complain, counted, print_json
 from .times import shown_time
 
 __all__ = ["register"]
@@ -248,7 +248,7 @@ def _milliseconds(age: str) -> int:
 def _show_account(account: PruneAccount) -> None:
     screen = Screen()
     for one in account.pruned:
-        screen.line(f"{one.session_id}  {shown_time(one.last_ms)}  {one.events:,} events")
+        screen.line(f"{one.session_id}  {shown_time(one.last_ms)}  {counted(one.events, 'event')}")
     verb = "would be taken out" if account.dry_run else "taken out"
     screen.line(f"{len(account.pruned):,} of {account.found:,} sessions {verb}")
     if account.dry_run and account.pruned:

@@ -15,6 +15,7 @@ from eventlog.query.text import one_line, visible
 from eventlog.vocabulary import Vocabulary
 
 from .entries import Entry
+from .output import counted
 from .times import shown_time
 from .transcript import blocks_of
 
@@ -46,7 +47,7 @@ class Markdown:
         """Write the title and the facts of the session."""
         self._paragraph(f"# {one_line(title or header.id)}")
         facts = [f"session `{one_line(header.id)}`", shown_time(header.created_at)]
-        facts.append(f"{length:,} events")
+        facts.append(counted(length, "event"))
         if header.cwd is not None:
             facts.append(f"in `{one_line(header.cwd)}`")
         if header.parent_session is not None:

@@ -29,6 +29,7 @@ __all__ = [
     "Screen",
     "complain",
     "complain_of_faults",
+    "counted",
     "print_json",
     "print_json_line",
     "short_path",
@@ -63,6 +64,11 @@ def prepare_streams() -> bool:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     return is_heard
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things in words: ``1 event``, ``1,204 events``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def complain(line: str) -> None:

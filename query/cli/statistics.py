@@ -23,7 +23,7 @@ from .options import (
     session_argument,
     store_option,
 )
-from .output import Part, Screen, print_json, shown_size
+from .output import Part, Screen, counted, print_json, shown_size
 from .times import shown_time
 
 __all__ = ["register"]
@@ -219,12 +219,13 @@ def _show(screen: Screen, found: SessionStats) -> None:
     screen.line((begun, "dim"))
     screen.line()
     screen.line(
-        f"{found.session.length:,} events, {shown_size(found.payload_bytes)}; "
-        f"{found.turns:,} turns, {found.steps:,} steps, {found.tool_calls:,} tool calls"
+        f"{counted(found.session.length, 'event')}, {shown_size(found.payload_bytes)}; "
+        f"{counted(found.turns, 'turn')}, {counted(found.steps, 'step')}, "
+        f"{counted(found.tool_calls, 'tool call')}"
     )
     screen.line(
-        f"surface: {found.nodes:,} nodes; {found.shadowed:,} shadowed by "
-        f"{found.replacements:,} replacements"
+        f"surface: {counted(found.nodes, 'node')}; {found.shadowed:,} shadowed by "
+        f"{counted(found.replacements, 'replacement')}"
     )
     if found.tokens is not None:
         tokens = found.tokens

@@ -22,7 +22,7 @@ from .options import (
     session_argument,
     store_option,
 )
-from .output import Part, Screen, complain_of_faults, print_json, short_path
+from .output import Part, Screen, complain_of_faults, counted, print_json, short_path
 from .times import shown_time
 
 __all__ = ["register"]
@@ -167,7 +167,7 @@ def _last_children(depths: Sequence[int]) -> list[bool]:
 
 def _show_session(screen: Screen, stem: str, record: SessionRecord, style: str = "") -> None:
     header = record.header
-    facts: list[str] = [shown_time(header.created_at), f"{record.length:,} events"]
+    facts: list[str] = [shown_time(header.created_at), counted(record.length, "event")]
     if header.seed_length:
         facts.append(f"{header.seed_length:,} inherited")
     if header.origin is not None:

@@ -123,7 +123,7 @@ def test_stats_add_up(run: Run, url: str) -> None:
     assert (2, 3, 1) == (found["nodes"], found["shadowed"], found["replacements"])
     assert found["tokens"] is None
     assert "user/message" in text
-    assert "2 nodes; 3 shadowed by 1 replacements" in text
+    assert "2 nodes; 3 shadowed by 1 replacement\n" in text
 
 
 def test_stats_count_a_repeated_usage_report_once(run: Run, url: str) -> None:
