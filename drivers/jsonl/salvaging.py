@@ -5,6 +5,7 @@ Giving all of one log that can be read.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 from attrs import evolve
 
@@ -15,6 +16,7 @@ from eventlog.model import Event
 from .examining import Piece, pieces_of
 from .layout import read_header
 from .lines import Lines
+from .logs import Logs
 from .medium import LogFile
 from .recovery import readable
 from .verifying import is_being_written
@@ -22,30 +24,41 @@ from .verifying import is_being_written
 __all__ = ["salvaged"]
 
 
-def salvaged(file: LogFile) -> Iterator[Event | Gap]:
-    """Yield the events of *file* with a gap wherever they do not continue; closes it."""
-    with file:
-        size = file.status().st_size
-        lines = Lines(file, size)
-        gap = _read_header(file, lines)
-        expected = 0
-        for piece in pieces_of(lines):
-            if piece.fault == "torn" and is_being_written(file, size):
-                break
-            if piece.fault is not None:
-                gap = _widened(gap or _gap(file, piece, expected), piece)
-                continue
-            for event in piece.events:
-                if gap is None and event.seq != expected:
-                    detail = f"seq expected {expected}, found {event.seq}"
-                    gap = evolve(_gap(file, piece, expected), kind="seq", detail=detail)
-                if gap is not None:
-                    yield evolve(gap, next_seq=event.seq)
-                    gap = None
-                yield event
-                expected = event.seq + 1
-        if gap is not None:
-            yield gap
+def salvaged(logs: Logs, session_id: str) -> Iterator[Event | Gap]:
+    """
+    Yield the events of a log with a gap wherever they do not continue.
+
+    The file is open from the first event asked for to the last. Null case: a log that was
+    deleted by then gives nothing.
+    """
+    file = logs.open(session_id)
+    with file or nullcontext() as opened:
+        if opened is not None:
+            yield from _salvaged(opened)
+
+
+def _salvaged(file: LogFile) -> Iterator[Event | Gap]:
+    size = file.status().st_size
+    lines = Lines(file, size)
+    gap = _read_header(file, lines)
+    expected = 0
+    for piece in pieces_of(lines):
+        if piece.fault == "torn" and is_being_written(file, size):
+            break
+        if piece.fault is not None:
+            gap = _widened(gap or _gap(file, piece, expected), piece)
+            continue
+        for event in piece.events:
+            if gap is None and event.seq != expected:
+                detail = f"seq expected {expected}, found {event.seq}"
+                gap = evolve(_gap(file, piece, expected), kind="seq", detail=detail)
+            if gap is not None:
+                yield evolve(gap, next_seq=event.seq)
+                gap = None
+            yield event
+            expected = event.seq + 1
+    if gap is not None:
+        yield gap
 
 
 def _read_header(file: LogFile, lines: Lines) -> Gap | None:

@@ -28,7 +28,7 @@ from eventlog.tables import ViewTables
 
 from .appending import LockedLog
 from .archived import ARCHIVE_SUFFIX, open_log
-from .catalogue import fault_of, list_folder
+from .catalogue import list_folder
 from .feed import changes_since
 from .layout import Layout
 from .locking import PathLock
@@ -190,8 +190,7 @@ class JsonlStore(EventStore):
             except FileNotFoundError:
                 continue
             except (EventLogError, OSError) as error:
-                catalogue.drop(stem)
-                faults.append(fault_of(error, stem, path))
+                faults.append(catalogue.lose(stem, path, error))
                 continue
             if listed != layout.facts:
                 return None
@@ -222,7 +221,8 @@ class JsonlStore(EventStore):
         file = self._logs.open(session_id)
         if file is None:
             raise SessionNotFound(session_id)
-        return salvaged(file)
+        file.close()
+        return salvaged(self._logs, session_id)
 
     # Writing
 

@@ -8,6 +8,7 @@ transaction: after a crash all of it is done, or nothing.
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from typing import Final
 
@@ -15,7 +16,7 @@ import lmdb
 from attrs import evolve, frozen
 
 from eventlog.codec import encode_line
-from eventlog.errors import StoreFull, StoreReadOnly, StoreUnavailable
+from eventlog.errors import EventLogError
 from eventlog.findings import LOST_TYPE, Change, Finding
 from eventlog.model import APPEND, Event, Replace, SurfaceOp
 from eventlog.snapshot import ScanMeter
@@ -191,9 +192,10 @@ def _back_up(environment: Environment) -> str:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-    except (StoreFull, StoreReadOnly, StoreUnavailable):
-        raise
-    except (lmdb.Error, OSError) as error:
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, EventLogError) or not isinstance(error, lmdb.Error | OSError):
+            raise
         raise translated(error, environment.path, writing=True) from error
     return folder
 

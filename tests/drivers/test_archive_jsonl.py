@@ -11,7 +11,7 @@ import zstandard
 from eventlog import Event, SessionHeader, open_store
 from eventlog.codec import encode_line
 from eventlog.drivers.jsonl import JsonlStore
-from eventlog.errors import CorruptLog, SessionDeleted, SessionNotFound, StoreReadOnly
+from eventlog.errors import CorruptLog, MissingExtra, SessionDeleted, SessionNotFound, StoreReadOnly
 from eventlog.testing import StoreContract
 from support import make_header, message, messages, replacement
 from support.damage import outline
@@ -45,6 +45,35 @@ def test_an_archive_reads_as_the_log_did(store: JsonlStore, tmp_path: Path) -> N
         assert [] == list(reader.verify())
         assert LONG == list(reader.salvage("s1"))
     assert store.archive("s1"), "a second time changes nothing"
+
+
+def test_changes_and_search_go_on(store: JsonlStore) -> None:
+    """Whoever follows the changes hears of an append to an archive, and a search finds it."""
+    from eventlog.query import SessionQuery
+
+    query = SessionQuery(store=store)
+    token = store.changes().token
+    assert [3_001] == [hit.seq for hit in query.search_events("s1", "end").items]
+    assert 3_003 == store.append(make_header(cwd="/w"), [message(3_002, "zebra")])
+    assert ("s1",) == store.changes(token).session_ids
+    store.archive("s1")
+    assert [3_002] == [hit.seq for hit in query.search_events("s1", "zebra").items]
+    assert "s1" in store.changes(None).session_ids
+
+
+def test_without_its_package_an_archive_is_a_fault(
+    store: JsonlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where zstandard is missing the session says how to install it; the others are listed."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    reader = JsonlStore(store.root)
+    with pytest.raises(MissingExtra):
+        reader.snapshot("s1")
+    page = reader.heads()
+    assert ["s2"] == [head.header.id for head in page.items]
+    assert ["s1"] == [fault.session_id for fault in page.faults]
 
 
 def test_any_decoder_gives_the_log_back(store: JsonlStore, tmp_path: Path) -> None:
