@@ -133,6 +133,9 @@ class Catalogue:
         self._seen: dict[str, tuple[int, int, int]] = {}
         # Inode and modification time of the folder, once its names cannot change unseen.
         self._folder: tuple[int, int] | None = None
+        # Logs whose header could not be read, with their paths, and what is no log.
+        self._unread: dict[str, str] = {}
+        self._strays: list[Fault] = []
 
     def facts(self, stem: str) -> HeaderFacts | None:
         """Return the remembered first line of a log, None where there is none."""
@@ -145,34 +148,41 @@ class Catalogue:
         Returns:
             What could not be read, by path.
 
-        Cost: the folder's names, and one record for each log not seen before; where names
-        came or went, also a status for each log, and a record for each that changed.
+        Cost: while the folder has not changed for some seconds, one probe, and a record
+        for each log that could not be read. Else the folder's names, a status for each log,
+        and a record for each that is new or changed.
 
         Raises:
             StoreUnavailable: The folder cannot be read.
         """
         folder = self._folder_now()
-        is_same = folder is not None and folder == self._folder
+        self._meter.probes += 1
+        if folder is None or folder != self._folder:
+            self._list()
         self._folder = folder
+        faults = [
+            fault
+            for stem, path in list(self._unread.items())
+            if (fault := self.read(stem, path)) is not None
+        ]
+        return sorted((*faults, *self._strays), key=lambda fault: fault.path or "")
+
+    def _list(self) -> None:
+        """Look at the names; what is new or changed is left to be read."""
         listing = list_folder(self._root, self._meter)
-        faults: list[Fault] = []
         for stem in self._facts.keys() - listing.logs.keys():
             self.drop(stem)
-        for stem, entry in listing.logs.items():
-            known = self._facts.get(stem)
-            if (
-                known is None
-                or known.inode != entry.inode()
-                or not (is_same or self._was_seen(stem, entry))
-            ):
-                fault = self.read(stem, entry.path)
-                if fault is not None:
-                    faults.append(fault)
-        faults += listing.strays
-        faults.sort(key=lambda fault: fault.path or "")
-        return faults
+        self._strays = listing.strays
+        self._unread = {
+            stem: entry.path
+            for stem, entry in listing.logs.items()
+            if not self._was_seen(stem, entry)
+        }
 
     def _was_seen(self, stem: str, entry: os.DirEntry[str]) -> bool:
+        known = self._facts.get(stem)
+        if known is None or known.inode != entry.inode():
+            return False
         seen, now = self._seen.get(stem), _stamp_at(entry)
         if seen is not None and now is not None and entry.name.endswith(ARCHIVE_SUFFIX):
             return seen[1:] == now[1:]  # the size is that of the log, not of the archive
@@ -198,9 +208,14 @@ class Catalogue:
         except FileNotFoundError:
             self.drop(stem)
         except (EventLogError, OSError) as error:
-            self.drop(stem)
-            return fault_of(error, stem, path)
+            return self.lose(stem, path, error)
         return None
+
+    def lose(self, stem: str, path: str, error: EventLogError | OSError) -> Fault:
+        """Forget a log that cannot be read; the next look tries again. Returns the fault."""
+        self.drop(stem)
+        self._unread[stem] = path
+        return fault_of(error, stem, path)
 
     def put(self, stem: str, facts: HeaderFacts, stamp: tuple[int, int, int]) -> None:
         """Remember the first line of a log, and its status when that was seen."""
@@ -211,10 +226,12 @@ class Catalogue:
             for order in self._orders(facts.header):
                 order[HeadKey.from_header(facts.header).sort_key] = stem
         self._seen[stem] = stamp
+        self._unread.pop(stem, None)
 
     def drop(self, stem: str) -> None:
         """Forget a log. Null case: it is not known."""
         self._seen.pop(stem, None)
+        self._unread.pop(stem, None)
         facts = self._facts.pop(stem, None)
         if facts is not None:
             for order in self._orders(facts.header):

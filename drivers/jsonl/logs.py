@@ -128,8 +128,11 @@ class Logs:
             facts = None if known is not None else self.catalogue.facts(file.stem)
             moved = known is not None and _was_moved(file, known)
             layout = survey(file, known=known, facts=facts, moved=moved)
-            if moved and known is not None and _is_older(layout, known):
-                return evolve(layout, identity=known.identity)
+            if moved and known is not None:
+                if _is_older(layout, known):
+                    return evolve(layout, identity=known.identity)
+                if layout.identity == known.identity and not is_at(file.fd, file.path):
+                    return layout  # not kept in mind: the next one finds another file
             if layout is not known:
                 self.remember(file.stem, layout)
         return layout
