@@ -4,7 +4,11 @@ Search against programs: an index after any history is the index of its outcome.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from itertools import chain, repeat
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,12 +52,18 @@ class Histories(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.store: EventStore = open_store("memory:")
-        self.index = EmbeddedIndex(None, DEFAULT_VOCABULARY)
-        self.query = SessionQuery(store=self.store, search=self.index)
+        self.folder = TemporaryDirectory()
+        self.open_index()
         self.created = 0
+
+    def open_index(self) -> None:
+        path = Path(self.folder.name) / "index.sqlite3"
+        self.index = EmbeddedIndex(path, DEFAULT_VOCABULARY)
+        self.query = SessionQuery(store=self.store, search=self.index)
 
     def teardown(self) -> None:
         self.index.close()
+        self.folder.cleanup()
 
     def ids(self) -> list[str]:
         return [head.header.id for head in self.store.heads(limit=1000).items]
@@ -105,6 +115,28 @@ class Histories(RuleBasedStateMachine):
         self.query.search_sessions(query)
 
     @rule()
+    def reopen(self) -> None:
+        self.index.close()
+        self.open_index()
+
+    @rule(asked=st.integers(0, 5))
+    def give_up_and_reopen(self, asked: int) -> None:
+        answers = chain([False] * asked, repeat(True))
+        try:
+            self.index.update(self.store, cancel=lambda: next(answers))
+        except SessionQueryError as error:
+            assert SessionQueryErrorCode.ABORTED is error.code  # noqa: PT017
+        self.reopen()
+
+    @rule(damage=st.sampled_from(["truncate", "remove"]))
+    def damage(self, damage: str) -> None:
+        path = Path(self.folder.name) / "index.sqlite3"
+        if damage == "remove":
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            os.truncate(path, path.stat().st_size // 2)
+
+    @rule()
     def rebuild(self) -> None:
         self.index.rebuild(self.store)
 
@@ -131,7 +163,7 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+TestHistories.settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
 
 
 @settings(max_examples=80, deadline=None)
