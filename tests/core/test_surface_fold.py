@@ -110,7 +110,7 @@ def test_the_order_of_refusals_is_fixed() -> None:
     Type before range, range before sources, sources before the rule of tool results.
     """
     log = messages(2)
-    result = {"surface_op": Replace(0, 1), "source_event_seqs": [0]}
+    result: dict[str, Any] = {"surface_op": Replace(0, 1), "source_event_seqs": [0]}
 
     assert (
         "cannot carry a surface op"
@@ -209,7 +209,7 @@ def test_a_rewritten_tool_result_changes_only_content(fields: dict[str, Any]) ->
     A pruned result keeps everything but its content, in value and in type.
     """
     first = tool_result(0)
-    rewrite = {"surface_op": Replace(0, 0), "source_event_seqs": [0]}
+    rewrite: dict[str, Any] = {"surface_op": Replace(0, 0), "source_event_seqs": [0]}
 
     assert [1] == fold_surface([first, tool_result(1, content="cut", **rewrite)]).nodes
     assert "only content" in refused(first, tool_result(1, **fields, **rewrite)).reason
