@@ -1,6 +1,7 @@
 """The README says what is so: its code runs, and its captures are what commands print."""
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,16 +60,20 @@ def test_the_captures_are_what_commands_print(
     commands = list(captures())
 
     for command, lines in commands:
-        words = command.split()
+        call, _, redirected = command.partition(" > ")
+        words = shlex.split(call)
         assert "eventlog" == words[0]
         capfd.readouterr()
         assert 0 == main(words[1:]), command
-        printed = iter(map(shape, capfd.readouterr().out.splitlines()))
+        out = capfd.readouterr().out
+        if redirected:
+            Path(redirected).write_text(out, "utf-8")
+        printed = iter(map(shape, out.splitlines()))
         for line in lines:
             if line.strip() not in ("", "…"):
                 assert shape(line) in printed, f"{command} does not print: {line}"
 
-    assert {"demo", "list", "show"} <= {command.split()[1] for command, _ in commands}
+    assert {"demo", "list", "show", "search", "import"} <= {command.split()[1] for command, _ in commands}
 
 
 def test_the_two_commands_are_there() -> None:
