@@ -101,7 +101,18 @@ def header_from_wire(record: Mapping[str, JSONValue]) -> SessionHeader:
                 raise ValueRejected(name, "must not be null")
             known[attribute] = record[name]
     extra = {name: v for name, v in record.items() if name != "type" and name not in HEADER_FIELDS}
-    return SessionHeader(extra=extra, **known)
+    try:
+        return SessionHeader(extra=extra, **known)
+    except ValueRejected as error:
+        raise ValueRejected(_wire_path(error.path), error.reason) from None
+
+
+def _wire_path(path: str) -> str:
+    """Return what a path in a header is called in its record."""
+    for name, attribute in HEADER_FIELDS.items():
+        if path == attribute:
+            return name
+    return path.removeprefix("extra.")
 
 
 def header_to_wire(header: SessionHeader) -> dict[str, JSONValue]:
@@ -168,6 +179,8 @@ def op_from_wire(value: JSONValue) -> SurfaceOp:
     if value == "append":
         return APPEND
     if type(value) is dict and value.keys() == {"op", "start", "end"} and value["op"] == "replace":
+        for name in ("start", "end"):
+            values.check_int(value[name], f"surfaceOp.{name}")
         return Replace(value["start"], value["end"])
     raise ValueRejected("surfaceOp", 'must be "append" or {"op":"replace","start":…,"end":…}')
 

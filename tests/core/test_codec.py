@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import log_only, make_header, message, replacement
 
 from eventlog import APPEND, Event, SessionHeader
 from eventlog.codec import (
@@ -20,6 +19,7 @@ from eventlog.codec import (
     header_to_wire,
 )
 from eventlog.errors import InvalidSurface, ValueRejected
+from support import log_only, make_header, message, replacement
 
 HEADER: dict[str, Any] = {
     "type": "session",
@@ -174,15 +174,18 @@ def test_x3_duplicate_keys_are_malformed() -> None:
         {"agentPreset": 7},
         {"parentSession": ""},
         {"type": "x"},
+        {"team": float("nan")},
     ],
     ids=str,
 )
 def test_headers_of_the_wrong_shape_are_refused(change: dict[str, Any]) -> None:
     """
-    Another type or null in a header is refused.
+    Another type or null in a header is refused, by the name that it has in the record.
     """
-    with pytest.raises(ValueRejected):
+    with pytest.raises(ValueRejected) as caught:
         header_from_wire({**HEADER, **change})
+
+    assert [caught.value.path] == [*change]
 
 
 @pytest.mark.parametrize("missing", HEADER)
