@@ -393,9 +393,22 @@ def test_any_bytes_at_all(parts: list[bytes]) -> None:
 
 
 @pytest.mark.long
-def test_a_million_inputs(tmp_path: Path) -> None:
-    """500,000 records, 480,000 values and 20,000 files."""
-    fuzz(feed_wire, SEEDS_WIRE, 500_000, 11)
-    fuzz(feed_lmdb, seeds_lmdb(), 480_000, 12)
+@pytest.mark.parametrize("seed", [11, 12, 13, 14, 15])
+def test_a_million_inputs_records(seed: int) -> None:
+    """500,000 records."""
+    fuzz(feed_wire, SEEDS_WIRE, 100_000, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [21, 22, 23, 24])
+def test_a_million_inputs_values(seed: int) -> None:
+    """480,000 values of LMDB, with and without a right checksum."""
+    fuzz(feed_lmdb, seeds_lmdb(), 120_000, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [31, 32, 33, 34])
+def test_a_million_inputs_files(tmp_path: Path, seed: int) -> None:
+    """20,000 files, each read, verified, salvaged, appended to and repaired."""
     seeds = [*DAMAGED.values(), HEADER + wire(0) + wire(1)]
-    fuzz(FileFeeder(tmp_path / "store"), seeds, 20_000, 13)
+    fuzz(FileFeeder(tmp_path / "store"), seeds, 5_000, seed)
