@@ -73,7 +73,8 @@ def test_the_captures_are_what_commands_print(
             if line.strip() not in ("", "…"):
                 assert shape(line) in printed, f"{command} does not print: {line}"
 
-    assert {"demo", "list", "show", "search", "import"} <= {command.split()[1] for command, _ in commands}
+    captured = {command.split()[1] for command, _ in commands}
+    assert {"demo", "list", "show", "search", "import"} <= captured
 
 
 def test_the_two_commands_are_there() -> None:

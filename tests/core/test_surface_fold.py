@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import log_only, message, messages, replacement
 
 from eventlog import APPEND, Event, EventClass, Replace, fold_surface
 from eventlog.errors import InvalidArgument, InvalidSurface
 from eventlog.log import MemoryLog
 from eventlog.model import SessionHeader
 from eventlog.surface import MUST_BE_NODES, NEVER_NODES
+from support import log_only, message, messages, replacement
 
 CURRENT, SHADOWED, LOG_ONLY = EventClass.CURRENT, EventClass.SHADOWED, EventClass.LOG_ONLY
 
