@@ -121,7 +121,7 @@ def _vocabulary(count: int, random: Random) -> list[str]:
 
 
 def _latin(random: Random) -> str:
-    syllables = random.choices((1, 2, 3, 4), weights=(1, 8, 10, 4))[0]
+    syllables = random.choices((1, 2, 3, 4), weights=(0.3, 8, 10, 4))[0]
     return "".join(
         random.choice(ONSETS) + random.choice(VOWELS) + random.choice(CODAS)
         for _ in range(syllables)

@@ -320,7 +320,8 @@ def _merged(answers: Sequence[Answer]) -> Iterator[tuple[int, Match]]:
 
     def ordered(index: int, answer: Answer) -> Iterator[tuple[tuple[float, ...], int, Match]]:
         for match in answer.matches:
-            key = (match.place.rank, match.place.window, -match.relevance, -match.time)
+            window = max(match.place.window, 0)
+            key = (match.place.rank, window, -match.relevance, -match.time)
             yield key, index, match
 
     streams = [ordered(index, answer) for index, answer in enumerate(answers)]

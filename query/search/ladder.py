@@ -28,11 +28,14 @@ class Search:
             are none.
 
         at_most: How many documents it can have, None where nobody knows.
+
+        expected: How many it would have by chance.
     """
 
     body: str
     better: str | None
     at_most: int | None
+    expected: float
 
 
 @frozen
@@ -63,7 +66,8 @@ def ladder(query: Query, spelling: Spelling) -> list[Rung]:
         def search() -> Search | None:
             if tier not in exact:
                 return None
-            return Search(*exact[tier], _least(spelling.at_most(part) for part in query.parts))
+            at_most = _least(map(spelling.at_most, query.parts))
+            return Search(*exact[tier], at_most, spelling.expected(query.parts))
 
         return search
 
@@ -93,7 +97,8 @@ def close_searches(query: Query, spelling: Spelling) -> Iterator[Search]:
     """
     exact = all_words(query.parts)
     for phrases in spelling.close(query):
-        yield Search(all_words(phrases), exact, _least(map(spelling.at_most, phrases)))
+        at_most = _least(map(spelling.at_most, phrases))
+        yield Search(all_words(phrases), exact, at_most, spelling.expected(phrases))
 
 
 def _any(
@@ -106,7 +111,8 @@ def _any(
     better = " OR ".join(f"({all_words(phrases)})" for phrases in spelled)
     counts = [spelling.at_most(word) for word in words]
     known = [count for count in counts if count is not None]
-    return Search(any_word(words), better, sum(known) if len(known) == len(counts) else None)
+    at_most = sum(known) if len(known) == len(counts) else None
+    return Search(any_word(words), better, at_most, sum(known))
 
 
 def _least(counts: Iterable[int | None]) -> int | None:

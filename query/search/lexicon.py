@@ -87,6 +87,11 @@ class IndexLexicon:
         rows = self._read("SELECT doc FROM vocabulary WHERE term = ? AND col = 'body'", (word,))
         return rows[0][0] if rows else 0
 
+    def total(self) -> int:
+        """Return how many documents the file holds, gone ones too."""
+        rows = self._read("SELECT sum(value) FROM state WHERE name IN ('docs', 'gone')", ())
+        return int(rows[0][0])
+
     def _joined(self, statement: str, values: Sequence[object]) -> list[str]:
         return (self._read(statement, values)[0][0] or "").split()
 

@@ -103,7 +103,7 @@ class Place:
     Attributes:
         rank: 0 for the best tier, rising.
 
-        window: 0 for the newest window of it, rising.
+        window: 0 for the newest window of it, rising; −1 where it has only one.
 
         below: The position of the window's end, exclusive; None is the walk's.
     """

@@ -29,6 +29,11 @@ __all__ = ["Read", "newest", "ranked", "ranked_by_time"]
 DETAIL_ROWS: Final = 32
 """Matches looked up at a time."""
 
+RANKED_DOCUMENTS_MAX: Final = 5 * WINDOW_DOCUMENTS
+
+UNCUT: Final = -1
+"""The window of a place where all matches are ranked together."""
+
 Row: TypeAlias = tuple[Any, ...]
 Read: TypeAlias = Callable[[str, Sequence[object]], list[Row]]
 
@@ -144,6 +149,8 @@ def _tier_windows(
 ) -> Iterator[_Window]:
     """Yield the hits of *search*, window by window."""
     window, below = (0, None) if begin is None else (begin.window, begin.below)
+    if begin is None and _is_small(search):
+        window = UNCUT
     match = limits.match(search.body)
     while True:
         condition, values = limits.condition, list(limits.values)
@@ -161,7 +168,7 @@ def _tier_windows(
             f"FROM fts f CROSS JOIN doc d ON d.id = f.rowid WHERE f.fts MATCH ? AND {condition}"
         )
         floor: list[Row] = []
-        if search.at_most is None or search.at_most >= WINDOW_DOCUMENTS:
+        if window != UNCUT:
             floor = read(
                 f"SELECT {limits.age} {source} ORDER BY f.rowid DESC"
                 f" LIMIT 1 OFFSET {WINDOW_DOCUMENTS - 1}",
@@ -180,6 +187,17 @@ def _tier_windows(
         if not floor:
             return
         window, below = window + 1, floor[0][0]
+
+
+def _is_small(search: Search) -> bool:
+    """
+    Whether all matches are ranked at once. Counting them first takes half as long as
+    ranking does, and is not worth it where there can hardly be many.
+    """
+    return search.at_most is not None and (
+        search.at_most < WINDOW_DOCUMENTS
+        or (search.at_most <= RANKED_DOCUMENTS_MAX and search.expected <= WINDOW_DOCUMENTS // 4)
+    )
 
 
 def _newest_rows(read: Read, limits: Narrowing, body: str, below: int | None) -> list[Row]:

@@ -282,9 +282,14 @@ class _SessionLexicon:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
+        self._total = 0
 
     def add(self, words: Words) -> None:
         self._counts.update(words.different())
+        self._total += 1
+
+    def total(self) -> int:
+        return self._total
 
     def alike(self, shape: Shape) -> list[str]:
         return [

@@ -44,6 +44,9 @@ class Lexicon(Protocol):
     def at_most(self, word: str) -> int:
         """Return how many documents have *word* at most, the gone and the others included."""
 
+    def total(self) -> int:
+        """Return how many documents there are, in the terms of :meth:`at_most`."""
+
 
 class Spelling:
     """
@@ -144,6 +147,17 @@ class Spelling:
             counts = [self._lexicon.at_most(word) for word in words]
             self._bounds[phrase] = min(counts, default=None)
         return self._bounds[phrase]
+
+    def expected(self, phrases: Iterable[Phrase]) -> float:
+        """
+        Return in how many documents all of *phrases* would stand together by chance.
+        """
+        total = max(self._lexicon.total(), 1)
+        share = 1.0
+        for phrase in phrases:
+            bound = self.at_most(phrase)
+            share *= 1.0 if bound is None else bound / total
+        return total * share
 
     def _level(self, part: Phrase) -> int:
         if part.open_ended:

@@ -336,3 +336,27 @@ def test_search_takes_only_a_provider(memory: EventStore) -> None:
     """Anything else as *search* is INVALID_CONFIG."""
     with raises(Code.INVALID_CONFIG):
         SessionQuery(store=memory, search="fts")  # type: ignore[arg-type]
+
+
+def test_a_common_word_is_ranked_in_windows(memory: EventStore) -> None:
+    """
+    Of more than 2,000 matches the newest are ranked together and given first, and the mode
+    says so; a walk goes on to the older ones and gives each once.
+    """
+    filled(memory, [f"common {'common ' * (n % 3)}word {n % 7}" for n in range(4_500)])
+    query = SessionQuery(store=memory)
+
+    page = query.search_events("s1", "common", limit=50)
+    walk = walked(query.search_events, "s1", "common", limit=700)
+
+    assert SearchMode.WINDOW is page.mode
+    assert all(hit.seq >= 2_500 for hit in page.items)
+    seqs = [hit.seq for hit in walk]
+    assert {*range(4_500)} == {*seqs}
+    assert 4_500 == len(seqs)
+    assert {*range(2_500, 4_500)} == {*seqs[:2_000]}
+    assert {*range(500, 2_500)} == {*seqs[2_000:4_000]}
+    scores = [hit.score for hit in walk]
+    assert sorted(scores, reverse=True) == scores
+    by_time = walked(query.search_events, "s1", "common", limit=1_500, sort="time")
+    assert [*range(4_499, -1, -1)] == [hit.seq for hit in by_time]

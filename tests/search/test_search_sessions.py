@@ -301,3 +301,20 @@ def test_a_conflict_between_the_sources_is_one(memory: EventStore) -> None:
 
     with raises(Code.SOURCE_CONFLICT):
         SessionQuery(live, memory).search_sessions("needle")
+
+
+def test_a_session_full_of_a_common_word_hides_no_other(
+    memory: EventStore, query: SessionQuery
+) -> None:
+    """Beyond the newest 2,000 matches, all of one session, the other sessions are found."""
+    for number in range(5):
+        filled(memory, ["common word"] * 3, f"s{number}", created_at=number)
+    filled(memory, ["common word"] * 2_500, "noisy", created_at=9)
+
+    walk = walked(query.search_sessions, "common", limit=2)
+
+    ids = [hit.record.header.id for hit in walk]
+    assert "noisy" == ids[0]
+    assert {"noisy", *(f"s{number}" for number in range(5))} == set(ids)
+    assert 6 == len(ids)
+    assert "window" == query.search_sessions("common").mode
