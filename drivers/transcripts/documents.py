@@ -4,7 +4,8 @@ Reading files that are one JSON document: an object or a list that holds the rec
 A document that ends too early, or breaks off in a fault, gives what stands before it, down
 to the elements of a list in an object; the fault is named. What no log can hold is cleaned
 record by record (:mod:`eventlog.drivers.transcripts.json_text`); the exact value of a
-record that was cleaned is kept as JSON, which has lone surrogates as escapes.
+record that was cleaned is kept as JSON, which has lone surrogates as escapes. Of a key that
+stands twice in an object the last value counts, as for the tools that wrote it.
 """
 
 from __future__ import annotations
@@ -64,9 +65,12 @@ def read_document(path: Path) -> Document:
     if not text.strip(b" \t\r\n\0"):
         raise _corrupt(path, "empty", f"a file of {len(text)} bytes without a document")
     try:
-        return Document(orjson.loads(text), None) if _is_exact(text) else _lenient(text, path)
+        value = orjson.loads(text) if _is_exact(text) else None
     except orjson.JSONDecodeError:
-        return _lenient(text, path)
+        value = None
+    if type(value) is dict or type(value) is list:
+        return Document(value, None)
+    return _lenient(text, path)
 
 
 def record_of(value: JSONValue, at: str, path: Path, tally: RecordTally) -> Record | None:

@@ -55,8 +55,8 @@ class Difference(Enum):
     HEADER_RETIRED_KEYS = (
         16,
         (
-            "fuzz/scanlog: unknown header keys are kept, the retired sandboxMode and approvalPolicy "
-            "among them"
+            "fuzz/scanlog: unknown header keys are kept, among them the retired sandboxMode and "
+            "approvalPolicy"
         ),
     )
 
@@ -72,14 +72,18 @@ class Difference(Enum):
 
     SIBLING_ORDER = (
         7,
-        "fuzz/misc: sessions of one millisecond come by the code points of their ids, everywhere "
-        "and in every locale; the recorder sorts siblings by its locale's alphabet",
+        (
+            "fuzz/misc: sessions of one millisecond come by the code points of their ids, "
+            "everywhere and in every locale; the recorder sorts siblings by its locale's alphabet"
+        ),
     )
 
     HEADER_EQUALITY = (
         29,
-        "fuzz/misc: headers that differ in origin or agentPreset are another session's; the "
-        "recorder compares neither",
+        (
+            "fuzz/misc: headers that differ in origin or agentPreset are another session's; the "
+            "recorder compares neither"
+        ),
     )
 
     SEARCH_WITHOUT_WORD = (
