@@ -19,9 +19,7 @@ TEXT_BYTES_MAX: Final = 30_000
 HEAD_BYTES: Final = 1_200
 """What is kept free for the first and last lines."""
 
-EXCERPT_BYTES_MIN: Final = 80
 LABEL_CHARS_MAX: Final = 60
-MORE_CHARS_MAX: Final = 4_000
 
 _LABELS: Final = {"user/message": "user", "assistant/message": "assistant", "tool/result": "tool"}
 

@@ -19,7 +19,7 @@ Engine: TypeAlias = Literal["apsw", "sqlite3"]
 Row: TypeAlias = tuple[Any, ...]
 
 # Result codes of SQLite, the same in both modules.
-BUSY, LOCKED, READONLY, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
+READONLY, IOERR, CORRUPT, CANTOPEN, NOTADB = 8, 10, 11, 14, 26
 ERROR: Final = 1
 IOERR_SHORT_READ: Final = IOERR | (2 << 8)
 
@@ -46,11 +46,6 @@ class DatabaseFailure(Exception):
         is taken for it too: its table is gone.
         """
         return self.code & 0xFF in (CORRUPT, NOTADB, ERROR) or self.code == IOERR_SHORT_READ
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether another process writes."""
-        return self.code & 0xFF in (BUSY, LOCKED)
 
     @property
     def is_unwritable(self) -> bool:

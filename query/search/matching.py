@@ -70,10 +70,6 @@ class Words:
         """Tell whether each of *phrases* stands in the text."""
         return all(self.places(phrase) for phrase in phrases)
 
-    def has_any(self, phrases: Iterable[Phrase]) -> bool:
-        """Tell whether one of *phrases* stands in the text."""
-        return any(self.places(phrase) for phrase in phrases)
-
     def _last_places(self, word: str, open_ended: bool) -> list[int]:
         if not open_ended:
             return self._index().get(word, [])

@@ -111,11 +111,6 @@ class SessionScope:
     created_end: int | None = None
     availability: tuple[frozenset[str], ...] = ()
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether no session is left out."""
-        return self == SessionScope()
-
     def admits(self, header: SessionHeader) -> bool:
         """Tell whether the session is in the scope, whatever its availability."""
         return self.admits_facts(header.id, header.cwd, header.parent_session, header.created_at)
