@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -318,3 +319,33 @@ def test_a_session_full_of_a_common_word_hides_no_other(
     assert {"noisy", *(f"s{number}" for number in range(5))} == set(ids)
     assert 6 == len(ids)
     assert "window" == query.search_sessions("common").mode
+
+
+def test_threads_search_while_the_log_grows(memory: EventStore, query: SessionQuery) -> None:
+    """Four threads search one index while another appends: no search misses what was there."""
+    filled(memory, ["needle"], "s0")
+    stop = Event()
+    failures: list[BaseException] = []
+
+    def search() -> None:
+        try:
+            while not stop.is_set():
+                least = memory.heads(limit=100).items
+                page = query.search_sessions("needle", limit=100)
+                found = {hit.record.header.id for hit in page.items}
+                assert {head.header.id for head in least} <= found
+                assert query.search_events("s0", "needle").items
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 30):
+        filled(memory, ["needle"], f"s{number}")
+        filled(memory, ["needle"], "s0")
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+    assert [] == failures
