@@ -68,11 +68,14 @@ class EventBatch:
 
     Attributes:
         added: How many events were taken.
+
+        stored: How many of them are stored.
     """
 
     def __init__(self, store: EventStore, header: SessionHeader, length: int) -> None:
         self.header = header
         self.added = 0
+        self.stored = 0
         self._store = store
         self._length = length
         self._events: list[Event] = []
@@ -105,6 +108,7 @@ class EventBatch:
         if events:
             self._store.append(self.header, events)
             self._length += len(events)
+            self.stored += len(events)
 
     def read(self, seq: int) -> Event:
         """Return an event of the log, stored or taken."""
@@ -189,8 +193,8 @@ class MappedLog:
 
     @property
     def added(self) -> int:
-        """How many events were added."""
-        return self.batch.added
+        """How many events were stored."""
+        return self.batch.stored
 
     @property
     def outcome(self) -> Outcome:

@@ -55,6 +55,8 @@ REVISED: Final = "import/revised"
 SUPERSEDED: Final = "import/superseded"
 """The type of a log-only event that keeps what its source put in and replaced since."""
 
+RESUMED: Final = "session/end-seed"
+
 MISSING: Final = -1
 GAP_KEY: Final = "#dropped@"
 REWRITTEN: Final = "#rewritten"
@@ -103,8 +105,8 @@ def reconcile(
 
         SourceDiffers: The source lacks what it must have. Nothing was stored.
 
-        SequenceConflict: Somebody else has put events on the session's surface. Nothing
-            was stored.
+        SequenceConflict: Somebody else has gone on with the session: there are events of
+            theirs on its surface, or a mark that it was resumed. Nothing was stored.
     """
     stored = _Stored.read(log)
     told = _Told.read(read(), stored)
@@ -148,7 +150,7 @@ class _Stored:
         current = dict[int, HeldNode | None].fromkeys(stored.surface)
         for event, data in imported_events(log.snapshot):
             if is_foreign(data):
-                if event.seq in current:
+                if event.seq in current or event.type == RESUMED:
                     raise SequenceConflict(log.header.id, log.snapshot.length, event.seq)
                 continue
             found = identity(data)

@@ -29,7 +29,7 @@ from eventlog.store import EventStore
 from eventlog.values import JSONValue
 
 from .account import ImportAccount, ImportedSession, Outcome
-from .logs import MARK, MappedLog, NativeLog, last_mark
+from .logs import MARK, MappedLog, NativeLog, is_foreign, last_mark
 from .reconciling import SourceBehind, SourceDiffers, reconcile
 
 __all__ = ["TranscriptImport"]
@@ -244,10 +244,15 @@ class TranscriptImport:
         return rewritten
 
     def _lacks_mark(self, log: MappedLog) -> bool:
-        if log.snapshot is None:
+        if log.snapshot is None or log.snapshot.length == 0:
             return False
-        mark = last_mark(log.snapshot)
-        return mark is None or mark.get("revision") != self._source.revision
+        length = log.snapshot.length
+        last = log.snapshot.read(length - 1, length)[0]
+        if last.type == MARK:
+            outdated: bool = last.data.get("revision") != self._source.revision
+            return outdated
+        # Nothing is put behind what somebody else went on with.
+        return not is_foreign(last.data)
 
     def _mark(self, log: MappedLog) -> Event:
         """Return the event that says that the transcript was imported, whole."""

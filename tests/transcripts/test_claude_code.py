@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from eventlog import EventClass, EventStore, Replace, open_store
+from eventlog import APPEND, Event, EventClass, EventStore, Replace, open_store
 from eventlog.importing import Outcome
 from eventlog.query import SessionQuery, SessionQueryError
+from support import make_header, messages
 from support.transcripts import imported, messages_of, places_of, table_of, whole_log
 
 Line = dict[str, Any]
@@ -395,8 +396,6 @@ def test_a_file_that_differs_from_another_of_its_session_is_refused(tmp_path: Pa
 
 def test_a_session_that_a_harness_went_on_with_is_left_alone(tmp_path: Path) -> None:
     """Events of somebody else on the surface: a source that grew is refused, nothing is added."""
-    from eventlog import APPEND, Event
-
     lines = [user("m1", None), assistant("m2", "m1"), user("m3", "m2")]
     with open_store("memory:") as store:
         imported(store, "claude-code", write(tmp_path / "P.jsonl", *lines[:2]))
@@ -408,6 +407,26 @@ def test_a_session_that_a_harness_went_on_with_is_left_alone(tmp_path: Path) -> 
 
         assert ["SequenceConflict"] == [entry.kind for entry in account.refused]
         assert head.length + 1 == len(whole_log(store, "P"))
+
+
+def test_nothing_is_put_behind_what_somebody_else_wrote(tmp_path: Path) -> None:
+    """
+    A session that a person renamed here: an import of the same file adds no mark behind
+    it, and one of a grown file goes on. A session that was resumed is left alone.
+    """
+    lines = [user("m1", None), assistant("m2", "m1"), user("m3", "m2")]
+    path = tmp_path / "P.jsonl"
+    for kind, grows in (("session/title", True), ("session/end-seed", False)):
+        with open_store("memory:") as store:
+            imported(store, "claude-code", write(path, *lines[:2]))
+            head = store.head("P")
+            assert head is not None
+            store.append(head.header, [Event(head.length, 1, kind, {"title": "mine"})])
+            assert 0 == imported(store, "claude-code", path).events
+            account = imported(store, "claude-code", write(path, *lines), refused=True)
+
+            assert grows is (account.refused == [])
+            assert ["m1", "m2", "m3"][: 2 + grows] == texts(store, "P")
 
 
 def test_a_deleted_session_does_not_come_back(tmp_path: Path) -> None:
@@ -425,8 +444,6 @@ def test_a_deleted_session_does_not_come_back(tmp_path: Path) -> None:
 
 def test_a_session_of_another_origin_is_not_written_to(tmp_path: Path) -> None:
     """A session with the same id that did not come from this tool: a conflict of headers."""
-    from support import make_header, messages
-
     path = write(tmp_path / "P.jsonl", user("m1", None))
     with open_store("memory:") as store:
         store.append(make_header("P"), messages(1))

@@ -11,6 +11,7 @@ import pytest
 from eventlog import Event, EventStore, SessionHeader, open_store
 from eventlog.drivers.memory import MemoryStore
 from eventlog.importing import logs
+from eventlog.vocabulary import DEFAULT_VOCABULARY
 from support.samples import SAMPLES, Sample
 from support.transcripts import imported, messages_of, places_of, whole_log
 
@@ -209,8 +210,6 @@ def test_the_source_is_never_touched(sample: Sample, tmp_path: Path) -> None:
 
 def test_an_import_needs_no_vocabulary_to_be_resumed(tmp_path: Path) -> None:
     """Every event of a type that a harness may not know is one that it may ignore."""
-    from eventlog.vocabulary import DEFAULT_VOCABULARY
-
     for number, sample in enumerate(MAPPED):
         with open_store("memory:") as store:
             imported(store, sample.tool, sample.whole(tmp_path / str(number)))
