@@ -380,7 +380,7 @@ def test_any_lmdb_value() -> None:
 
 def test_any_jsonl_file(tmp_path: Path) -> None:
     """A file of any bytes is read, verified, salvaged, appended to and repaired, or refused."""
-    fuzz(FileFeeder(tmp_path / "store"), [*DAMAGED.values(), HEADER + wire(0) + wire(1)], 60, 3)
+    fuzz(FileFeeder(tmp_path / "store"), [*DAMAGED.values(), HEADER + wire(0) + wire(1)], 40, 3)
 
 
 @settings(max_examples=60, deadline=None)

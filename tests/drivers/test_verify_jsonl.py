@@ -14,6 +14,7 @@ from eventlog.findings import Finding
 from support import make_header, message, messages, replacement
 from support.damage import DAMAGED, HEADER
 from support.jsonl import files_in, log_bytes, plant, wire
+from support.processes import dropping_root, forked
 
 
 def found(root: Path) -> list[Finding]:
@@ -180,3 +181,23 @@ def test_stores_that_cannot_be_verified(tmp_path: Path) -> None:
     for call in (store.verify, store.repair):
         with pytest.raises(StoreClosed):
             call()
+
+
+def test_j4_what_may_not_be_read_is_named_and_hides_nothing(tmp_path: Path) -> None:
+    """A log that this user may not read is a finding with its path; the others are verified."""
+    root = tmp_path / "logs"
+    plant(root, log_bytes())
+    plant(root, DAMAGED["a2-fused"].replace(b'"s1"', b'"s2"'), "s2")
+    denied = plant(root, log_bytes(make_header("s3")), "s3")
+    denied.chmod(0)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        if folder != Path("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    root.chmod(0o755)
+
+    def look() -> None:
+        with JsonlStore(root, read_only=True) as store:
+            kinds = [(finding.kind, finding.path) for finding in store.verify()]
+        assert [("fused", f"{root}/s2.jsonl"), ("denied", str(denied))] == kinds
+
+    assert 0 == forked(dropping_root(look))
