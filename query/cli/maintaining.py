@@ -133,7 +133,7 @@ def _told(finding: Finding) -> str:
         return f"cut {change.removed_bytes:,} bytes off{kept}"
     if change.action == "edit":
         lines = change.inserted.count(b"\n")
-        return f"take {change.removed_bytes:,} bytes out, put {lines:,} lines in{kept}"
+        return f"take {change.removed_bytes:,} bytes out, put {counted(lines, 'line')} in{kept}"
     if change.action == "rename":
         return f"rename to {change.target}"
     verbs = {"set-aside": "set aside", "delete": "delete", "rebuild": "write anew from the log"}

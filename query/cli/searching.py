@@ -212,7 +212,9 @@ def _marked(line: str, start: int, marks: Sequence[tuple[int, int]]) -> list[Par
     return [*parts, line[place:]]
 
 
-@click.group("index", short_help="Look at the search index, or build it anew.")
+@click.group(
+    "index", short_help="Look at the search index, or build it anew.", no_args_is_help=False
+)
 def index() -> None:
     """
     Look at the search index of a store, or build it anew.

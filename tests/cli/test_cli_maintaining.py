@@ -31,7 +31,7 @@ def test_j10_verify_and_repair(run: Run, root: Path) -> None:
     told = run("repair")
     assert [3, 3] == [found.code, told.code]
     assert f"fused: {root}/s1.jsonl, line 4, byte " in found.out
-    assert "put 1 lines in" in told.out
+    assert "put 1 line in" in told.out
     assert "--apply does it" in told.err
     assert before == files_in(root)
 

@@ -163,3 +163,12 @@ def test_index_status_and_rebuild(run: Run, filled: str, tmp_path: Path) -> None
     assert (2, 5, 0) == tuple(rebuilt.json[name] for name in ("sessions", "documents", "hidden"))
     assert rebuilt.json == status.json
     assert "sessions" in run("index", "status").out
+
+
+def test_index_without_a_command_is_one_line(run: Run) -> None:
+    """A group without its command was told in a whole page of help, folded into one line."""
+    result = run("index")
+
+    assert (2, "") == (result.code, result.out)
+    assert result.err.startswith("eventlog: Missing command")
+    assert 1 == result.err.count("\n")

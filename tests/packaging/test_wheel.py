@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -112,6 +113,18 @@ def test_base_install_says_what_the_command_line_needs(python: Path, tmp_path: P
     assert done.returncode != 0
     assert "agent-eventlog[cli]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_extras_bring_what_their_commands_need() -> None:
+    """
+    After the README's first command ``eventlog search`` asked for another extra, and
+    ``eventlog mcp`` did after that of its own name.
+    """
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+
+    assert "agent-eventlog[search]" in extras["cli"]
+    assert "agent-eventlog[cli]" in extras["mcp"]
 
 
 def test_checkout_imports_from_its_root() -> None:
