@@ -6,7 +6,7 @@ answer reaches a store or a live session.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from attrs import field, frozen
 
@@ -222,10 +222,9 @@ class EventTrace:
     derived_event_seqs: tuple[int, ...]
 
 
-@frozen
-class Descendant:
+class Descendant(NamedTuple):
     """
-    One session below another.
+    One session below another; it unpacks as these three.
 
     Attributes:
         record: The session.

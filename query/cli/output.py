@@ -133,6 +133,8 @@ def as_json(value: Any) -> Any:
             "ignorable": value.ignorable,
             "data": value.data,
         }
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {valid(key): as_json(member) for key, member in value.items()}
     if isinstance(value, Sequence):

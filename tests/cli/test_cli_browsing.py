@@ -260,6 +260,7 @@ def test_lineage_is_drawn(run: Run, url: str) -> None:
     drawn = [line.split("  1970")[0] for line in run("lineage", "b").out.splitlines()]
 
     assert names(LineageTrace) == lineage.keys()
+    assert {"record", "parent_id", "depth"} == lineage["descendants"][0].keys()
     assert [
         "gone is not in the store",
         "└─ a",

@@ -34,7 +34,7 @@ def put(store: EventStore, *sessions: tuple[str, str | None, int]) -> None:
 
 def lines(trace: LineageTrace) -> list[tuple[int, str, str]]:
     """The descendants as depth, id and parent."""
-    return [(d.depth, d.record.header.id, d.parent_id) for d in trace.descendants]
+    return [(depth, record.header.id, parent) for record, parent, depth in trace.descendants]
 
 
 def link(number: int) -> SessionHeader:
