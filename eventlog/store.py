@@ -46,7 +46,7 @@ from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter
 from eventlog.stored_snapshot import StoredSnapshot
 from eventlog.tables import ViewTables
 from eventlog.values import check_session_id, shown
-from eventlog.verifying import salvaged, verified
+from eventlog.verifying import salvaged, verified, while_open
 
 if TYPE_CHECKING:
     from eventlog.live import LiveSessions
@@ -400,7 +400,7 @@ class EventStore(ABC):
             StoreUnavailable: The store as a whole cannot be read.
         """
         self._check_open()
-        return self._verify()
+        return while_open(self, self._verify())
 
     def repair(self, *, dry_run: bool = True) -> list[Finding]:
         """
@@ -446,7 +446,7 @@ class EventStore(ABC):
         """
         self._check_open()
         check_session_id(session_id, path="session_id")
-        return self._salvage(session_id)
+        return while_open(self, self._salvage(session_id))
 
     def close(self) -> None:
         """Release what the store holds. Closing twice is harmless."""

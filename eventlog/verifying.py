@@ -7,7 +7,7 @@ A driver that knows its medium names damage closer than this can.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from eventlog.errors import CorruptLog, EventLogError, InvalidSurface, SessionNotFound
 from eventlog.findings import Finding, Gap
@@ -19,9 +19,27 @@ from eventlog.tables import MemoryTables
 if TYPE_CHECKING:
     from eventlog.store import EventStore
 
-__all__ = ["FoldCheck", "finding_of", "salvaged", "verified"]
+__all__ = ["FoldCheck", "finding_of", "salvaged", "verified", "while_open"]
+
+T = TypeVar("T")
 
 WINDOW_EVENTS: Final = 512
+
+
+def while_open(store: EventStore, found: Iterator[T]) -> Iterator[T]:
+    """
+    Yield *found* as long as *store* is open.
+
+    Raises:
+        StoreClosed: It was closed on the way.
+    """
+    while True:
+        store._check_open()
+        try:
+            one = next(found)
+        except StopIteration:
+            return
+        yield one
 
 
 class FoldCheck:

@@ -138,6 +138,18 @@ class LifetimeContract(ContractBase):
         with pytest.raises(StoreClosed):
             SNAPSHOT_CALLS[name](snapshot)
 
+    @pytest.mark.parametrize("name", ["salvage", "verify"])
+    def test_pass_over_a_closed_store_ends(self, store: EventStore, name: str) -> None:
+        """
+        A pass that was begun over an open store goes no further once it is closed.
+        """
+        store.append(make_header(), messages(3))
+        ahead = iter(store.salvage("s1") if name == "salvage" else store.verify())
+        store.close()
+
+        with pytest.raises(StoreClosed):
+            next(ahead)
+
     def test_closing_twice(self, store: EventStore) -> None:
         """
         Closing a closed store is harmless.
