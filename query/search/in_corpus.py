@@ -27,6 +27,7 @@ from ..cursors import CURSOR_CHARS_MAX, Cursors
 from ..errors import Code, SessionQueryError, check_cancel, reading
 from ..faults import distinct
 from ..filters import EventFilter, SessionFilter, described
+from ..records import SessionRecord
 from .answers import SearchPage, SessionHit
 from .engines import Engines, check_for_corpus
 from .excerpts import EXCERPT_BYTES
@@ -157,9 +158,10 @@ def _search(
     streams = [stream for stream in (live, stored) if stream is not None]
     documents, texts = document_scope(search.event_filters)
     faults: list[Fault] = []
+    sessions = _Sessions(corpus, faults)
     maker = HitMaker(
         query,
-        _remembered(corpus.snapshot),
+        sessions.log,
         vocabulary,
         excerpt_bytes=search.excerpt_bytes,
         faults=faults,
@@ -207,7 +209,7 @@ def _search(
         stream.place = match.place
         stream.given.add(match.number if stream is stored else _hash(match.session_id))
         score = min(score, score_of(match.tier, match.relevance))
-        record = corpus.find(match.session_id, faults)
+        record = sessions.record(match.session_id)
         best = None if record is None else maker.hit(match, score)
         if record is not None and best is not None:
             hits.append(SessionHit(record, best))
@@ -329,18 +331,28 @@ def _merged(answers: Sequence[Answer]) -> Iterator[tuple[int, Match]]:
         yield index, match
 
 
-def _remembered(
-    snapshot: Callable[[str], CorpusSnapshot],
-) -> Callable[[str], CorpusSnapshot]:
-    """Return *snapshot* so that it takes each session's log once."""
-    taken: dict[str, CorpusSnapshot] = {}
+class _Sessions:
+    """The sessions of one page, each looked up once."""
 
-    def get(session_id: str) -> CorpusSnapshot:
-        if session_id not in taken:
-            taken[session_id] = snapshot(session_id)
-        return taken[session_id]
+    def __init__(self, corpus: Corpus, faults: list[Fault]) -> None:
+        self._corpus = corpus
+        self._faults = faults
+        self._records: dict[str, SessionRecord | None] = {}
+        self._logs: dict[str, CorpusSnapshot] = {}
 
-    return get
+    def record(self, session_id: str) -> SessionRecord | None:
+        """Return the record of a session; None where it is gone."""
+        if session_id not in self._records:
+            self._records[session_id] = self._corpus.find(session_id, self._faults)
+        return self._records[session_id]
+
+    def log(self, session_id: str) -> CorpusSnapshot:
+        """Return the log of a session."""
+        if session_id not in self._logs:
+            record = self._records.get(session_id)
+            listed = None if record is None else record.header
+            self._logs[session_id] = self._corpus.snapshot(session_id, listed=listed)
+        return self._logs[session_id]
 
 
 def _hash(session_id: str) -> int:

@@ -30,12 +30,16 @@ class Search:
         at_most: How many documents it can have, None where nobody knows.
 
         expected: How many it would have by chance.
+
+        is_flat: Whether BM25 rates all of them alike: it gives nothing for words that stand
+            in more than half of the documents.
     """
 
     body: str
     better: str | None
     at_most: int | None
     expected: float
+    is_flat: bool = False
 
 
 @frozen
@@ -67,7 +71,8 @@ def ladder(query: Query, spelling: Spelling) -> list[Rung]:
             if tier not in exact:
                 return None
             at_most = _least(map(spelling.at_most, query.parts))
-            return Search(*exact[tier], at_most, spelling.expected(query.parts))
+            flat = all(map(spelling.is_everywhere, query.parts))
+            return Search(*exact[tier], at_most, spelling.expected(query.parts), flat)
 
         return search
 
@@ -112,7 +117,8 @@ def _any(
     counts = [spelling.at_most(word) for word in words]
     known = [count for count in counts if count is not None]
     at_most = sum(known) if len(known) == len(counts) else None
-    return Search(any_word(words), better, at_most, sum(known))
+    flat = all(map(spelling.is_everywhere, words))
+    return Search(any_word(words), better, at_most, sum(known), flat)
 
 
 def _least(counts: Iterable[int | None]) -> int | None:

@@ -178,10 +178,13 @@ def _tier_windows(
             limits.windowed = True
             source += f" AND {limits.age} >= ?"
             values.append(floor[0][0])
+        # Where all would be rated 0.00, counting their words for it is left out.
+        is_flat = search.is_flat and limits.scale == 1.0
+        rating, scale = ("0.0", []) if is_flat else ("round(f.rank * ?, 2)", [limits.scale])
         rows = read(
-            f"SELECT f.rowid, d.sid, d.seq, round(f.rank * ?, 2) {source}"
+            f"SELECT f.rowid, d.sid, d.seq, {rating} {source}"
             " ORDER BY 4, d.time DESC, f.rowid DESC",
-            [limits.scale, match, *values],
+            [*scale, match, *values],
         )
         yield _Window(tier, Place(rank, window, below), rows)
         if not floor:

@@ -137,6 +137,13 @@ class Spelling:
         """Tell whether *part* stands in so many documents that it says little."""
         return self._level(part) == COMMON
 
+    def is_everywhere(self, part: Phrase) -> bool:
+        """Tell whether *part* is a word in more than half of all documents."""
+        if len(part.words) > 1 or part.open_ended:
+            return False
+        count = self.at_most(part)
+        return count is not None and 2 * count > self._lexicon.total()
+
     def at_most(self, phrase: Phrase) -> int | None:
         """
         Return how many documents have *phrase* at most: those with its rarest word. None
