@@ -29,7 +29,7 @@ from eventlog.errors import InvalidSurface
 from eventlog.model import Event, EventClass, Replace
 from eventlog.surface_view import SurfaceView
 from eventlog.tables import FoldTables, MemoryTables, OverlayTables, ViewTables, label_of
-from eventlog.values import JSONValue
+from eventlog.values import JSONValue, check_index
 
 __all__ = [
     "MUST_BE_NODES",
@@ -321,6 +321,7 @@ class Surface:
         Raises:
             InvalidArgument: *seq* is no int, or negative.
         """
+        check_index(seq, "seq")
         return self._view.replaced_by(seq, seq + 1).get(seq)
 
     def __repr__(self) -> str:

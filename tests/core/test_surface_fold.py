@@ -51,6 +51,10 @@ def test_f6_a_replacement_stands_where_its_range_began() -> None:
         surface.classify(seq) for seq in range(5)
     ]
     assert [4, 4, None] == [surface.replaced_by(seq) for seq in range(3)]
+    for bad in (-1, True, None, "0"):
+        with pytest.raises(InvalidArgument) as caught:
+            surface.replaced_by(bad)  # type: ignore[arg-type]
+        assert "seq" == caught.value.name
 
 
 def test_f2_a_shadowed_node_cannot_be_an_end_of_a_range() -> None:
