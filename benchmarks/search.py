@@ -260,7 +260,11 @@ def quality(query: SessionQuery, frequencies: Counter[str]) -> Iterable[Sequence
 def changes(corpus: Corpus, store: EventStore, query: SessionQuery) -> Iterable[Sequence[object]]:
     """Time how long a change takes to be seen."""
     headers = list(corpus.headers())
-    lengths = {header.id: corpus.documents for header in headers}
+    lengths: dict[str, int] = {}
+    for header in headers:
+        head = store.head(header.id)
+        assert head is not None
+        lengths[header.id] = head.length
 
     def add_one(number: int) -> None:
         header = headers[number % 50]

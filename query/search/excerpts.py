@@ -97,7 +97,7 @@ class _Wanted:
         missing = self._fuzzy - {span.word for span in found}
         if not missing:
             return found
-        alike = {word for word in set(analyze(text)) - self.words if _is_alike(word, missing)}
+        alike = _alike(set(analyze(text)) - self.words, missing)
         found += find_spans(text, alike)
         return sorted(found, key=lambda span: (span.start, span.stop))
 
@@ -105,20 +105,27 @@ class _Wanted:
         """How many of the wanted words are among *words*."""
         found = set(words)
         exact = len(found & self.words)
-        return exact or sum(1 for word in found if self._has(word) or _is_alike(word, self._fuzzy))
+        if exact:
+            return exact
+        return sum(map(self._has, found)) + len(_alike(found, self._fuzzy))
 
     def _has(self, word: str) -> bool:
         return word in self.words or word.startswith(self.beginnings)
 
 
-def _is_alike(word: str, meant: Iterable[str]) -> bool:
-    """Whether *word* may be what one of the misspelled words *meant* stands for."""
-    return any(
-        abs(len(word) - len(other)) <= DISTANCE_MAX
-        and (word[0] == other[0] or word[-1] == other[-1])
-        and bool(nearest(other, (word,), DISTANCE_MAX))
-        for other in meant
-    )
+def _alike(words: Iterable[str], meant: Iterable[str]) -> set[str]:
+    """Those of *words* that one of the misspelled words *meant* may stand for."""
+    held = list(words)
+    found: set[str] = set()
+    for other in meant:
+        likely = [
+            word
+            for word in held
+            if abs(len(word) - len(other)) <= DISTANCE_MAX
+            and (word[0] == other[0] or word[-1] == other[-1])
+        ]
+        found.update(word for _, word in nearest(other, likely, DISTANCE_MAX))
+    return found
 
 
 def _best_slice(text: str, wanted: _Wanted) -> tuple[int, str]:
