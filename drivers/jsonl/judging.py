@@ -31,8 +31,11 @@ from .recovery import readable
 
 __all__ = ["Edit", "Judgement", "judge", "right_name"]
 
-# More events than this are not made up for what is lost.
+# More events than this are not made up for what is lost, nor very many more than are left:
+# then it is likelier that a seq is damaged.
 LOST_MAX: Final = 100_000
+LOST_MAX_ALWAYS: Final = 1_000
+LOST_MAX_FOR_EACH_LEFT: Final = 10
 
 
 @frozen
@@ -134,7 +137,7 @@ def judge(file: LogFile, size: int) -> Judgement:
     judging.finish()
     drafts = judging.drafts
     can_write = (facts is not None or misnamed) and not file.archived
-    mends = can_write and sum(d.lost() for d in drafts) <= LOST_MAX
+    mends = can_write and sum(d.lost() for d in drafts) <= judging.lost_max
     end = size
     edits: list[Edit] = []
     found: list[Finding] = []
@@ -208,6 +211,7 @@ class _Judging:
         self._path = path
         self._fold = FoldCheck()
         self._expected = 0
+        self._left = 0
         self._time = 0 if facts is None else facts.header.created_at
         # Lines since the last event in place of which nothing can be read.
         self._unread: list[_Draft] = []
@@ -240,6 +244,11 @@ class _Judging:
         if kept:
             self._unread = []
 
+    @property
+    def lost_max(self) -> int:
+        """How many lost events a repair stands in for."""
+        return min(LOST_MAX, LOST_MAX_ALWAYS + LOST_MAX_FOR_EACH_LEFT * self._left)
+
     def finish(self) -> None:
         """Count each unreadable line at the end as one event that is lost."""
         for draft in self._unread:
@@ -251,6 +260,7 @@ class _Judging:
 
     def _take(self, event: Event) -> None:
         self._expected = event.seq + 1
+        self._left += 1
         self._time = event.time
         op = event.surface_op
         if type(op) is Replace:
