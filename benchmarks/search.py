@@ -169,7 +169,8 @@ def latencies(
         place = random.randrange(max(1, len(words) - 3))
         phrases.append(" ".join(words[place : place + 3]))
         inside.append((session_id, random.choice(words)))
-        pairs.append(f"{random.choice(middle)} {random.choice(rare)}")
+        telling = [word for word in dict.fromkeys(words) if 1 < frequencies[word] <= 2_000]
+        pairs.append(" ".join((telling or words)[:2]))
     chinese = [run for run in frequencies if len(run) == 2 and "\u4e00" <= run[0] <= "\u9fff"]
     long = [word for word in sample(frequencies, 20, 2_000, random, 500) if is_fuzzy_word(word)]
     typos = [misspelled(word, 1, random) for word in long if len(word) > 4][:QUERIES]
