@@ -58,7 +58,7 @@ FOUND_BY_PROGRAMS = (
 
 # What a fault was found by need not be made small.
 PROGRAMS = settings(
-    max_examples=300,
+    max_examples=2_000,  # most are found within fifty; it ends with the first
     stateful_step_count=25,
     deadline=None,
     database=None,
@@ -74,7 +74,14 @@ def outcomes() -> Outcomes:
     """Run each broken store's promise, and all of these over the good stores."""
     with TemporaryDirectory(prefix="broken-", dir=IN_MEMORY) as folder:
         report = Path(folder, "report.xml")
-        options = ["-q", "--tb=line", "-p", "no:cacheprovider", f"--basetemp={folder}/stores"]
+        options = [
+            "-q",
+            "-n0",
+            "--tb=line",
+            "-p",
+            "no:cacheprovider",
+            f"--basetemp={folder}/stores",
+        ]
         subprocess.run(
             [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", str(CONTRACTS)],
             cwd=ROOT,

@@ -120,7 +120,10 @@ class LaterFieldNamed(BrokenMemory):
             names = [
                 name for name in HEADER_NAMES if getattr(stored, name) != getattr(header, name)
             ]
-            raise HeaderConflict(error.session_id, names[-1], None, None) from error
+            # In a field by another name, such as extra, the store is as good as any.
+            raise HeaderConflict(
+                error.session_id, names[-1] if names else error.field, error.stored, error.given
+            ) from error
 
 
 class RetryDuplicates(BrokenMemory):
