@@ -20,6 +20,7 @@ from eventlog.query import (
 from eventlog.query.cli import main
 from support import log_only, make_header, messages, replacement
 from support.cli import Run
+from support.processes import need_other_users
 
 
 def fill(url: str) -> None:
@@ -371,6 +372,7 @@ def test_j4_a_denied_file_is_named_and_the_rest_is_listed(
     One file of another owner once stopped every list. Seen by a user who may not read it,
     the other sessions are listed, the path is named, and the exit code says so.
     """
+    need_other_users()
     logs = tmp_path / "logs"
     with open_store(f"jsonl:{logs}") as store:
         for name in ("a", "b", "c"):

@@ -24,6 +24,7 @@ from eventlog.drivers.lmdb.layout import Damaged, SessionRow, decode_events
 from eventlog.errors import EventLogError, SequenceConflict
 from eventlog.testing.crashing import CrashPlan, crash_campaign
 from support import make_header, message, messages, replacement
+from support.crowd import append_shared
 from support.damage import DAMAGED, HEADER
 from support.jsonl import plant, wire
 from support.processes import forked
@@ -104,26 +105,6 @@ def test_j1_a_recorder_delivers_once_there_is_room(tmp_path: Path, driver: str) 
     with open_store(f"{driver}:{root}") as store:
         assert list(range(60)) == [e.data["number"] for e in store.snapshot("s1").read(0, 99)]
         assert [] == list(store.verify())
-
-
-def append_shared(url: str, number: int, appends: int, told: object) -> None:
-    """Append to the shared sessions and to an own one; tell each (session, seq, text)."""
-    random = Random(number)
-    acknowledged = []
-    with open_store(url) as store:
-        for count in range(appends):
-            session_id = f"own{number}" if count % 2 else f"shared{random.randrange(4)}"
-            while True:
-                head = store.head(session_id)
-                seq = 0 if head is None else head.length
-                text = f"{number}-{count}"
-                try:
-                    store.append(make_header(session_id), [message(seq, text)])
-                except SequenceConflict:
-                    continue
-                acknowledged.append((session_id, seq, text))
-                break
-    told.put(acknowledged)  # type: ignore[attr-defined]
 
 
 def crowd(url: str, processes: int, appends: int) -> None:

@@ -27,12 +27,14 @@ from eventlog.errors import (
 )
 from support import make_header, message, messages
 from support.jsonl import files_in, in_child, log_bytes, plant
+from support.processes import need_other_users
 
 NOBODY = 65534
 
 
 def as_nobody(work: Callable[[], Any]) -> Any:
     """What *work* returns in a process without the rights of root."""
+    need_other_users()
 
     def child() -> Any:
         if os.geteuid() == 0:

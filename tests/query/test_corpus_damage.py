@@ -28,6 +28,7 @@ from eventlog.query import (
     Text,
 )
 from support import make_header, message, messages, replacement
+from support.processes import need_other_users
 from support.query import pages, plant, raises
 
 Code = SessionQueryErrorCode
@@ -232,6 +233,7 @@ def test_j4_one_unreadable_session_among_many(root: Path) -> None:
     An unreadable file made a store "empty". Two sessions are listed, and a fault says
     which path was denied.
     """
+    need_other_users()
     for number in range(3):
         plant(root, make_header(f"s{number}"), messages(2))
     (root / "s1.jsonl").chmod(0)

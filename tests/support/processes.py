@@ -12,13 +12,20 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
+
+import pytest
+
+import eventlog
 
 __all__ = [
     "dropping_root",
     "forked",
     "forked_together",
+    "need_other_users",
     "output",
     "running",
     "script",
@@ -87,8 +94,31 @@ def wait_for(child: int, *, wait_s: float = CHILD_WAIT_S) -> int:
         time.sleep(0.002)
 
 
+def need_other_users() -> None:
+    """
+    Make ready for a child that is another user: load whatever it may import, and skip the
+    test where it could not read the installation's own files.
+    """
+    if os.getuid() != 0:
+        return
+    for path in (sys.prefix, eventlog.__file__):
+        for folder in Path(path).resolve().parents:
+            if folder.stat().st_mode & 0o005 != 0o005:
+                pytest.skip(f"another user cannot read what is below {folder}")
+    _load_everything()
+
+
+@cache
+def _load_everything() -> None:
+    for package in ("eventlog", "eventlog.drivers", "eventlog.query"):
+        path = import_module(package).__path__
+        for module in walk_packages(path, f"{package}."):
+            import_module(module.name)
+
+
 def dropping_root(body: Callable[[], object]) -> Callable[[], object]:
     """A *body* for :func:`forked` that has no more rights than any user."""
+    need_other_users()
 
     def dropped() -> object:
         if os.getuid() == 0:
