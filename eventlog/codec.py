@@ -89,6 +89,7 @@ def header_from_wire(record: Mapping[str, JSONValue]) -> SessionHeader:
     Raises:
         ValueRejected: The record is no header; *path* is the wire name concerned.
     """
+    _check_object(record)
     if record.get("type") != "session":
         raise ValueRejected("type", f"must be 'session', not {values.shown(record.get('type'))}")
     for name in HEADER_REQUIRED:
@@ -135,6 +136,7 @@ def event_from_wire(record: Mapping[str, JSONValue]) -> Event:
 
         InvalidSurface: Its sources are no list of seqs.
     """
+    _check_object(record)
     for name in EVENT_REQUIRED:
         if name not in record:
             raise ValueRejected(name, "is missing")
@@ -154,6 +156,11 @@ def event_from_wire(record: Mapping[str, JSONValue]) -> Event:
         source_event_seqs=record.get("sourceEventSeqs"),
         ignorable="ignorable" in record,
     )
+
+
+def _check_object(record: object) -> None:
+    if not isinstance(record, Mapping):
+        raise ValueRejected("record", f"must be a JSON object, not {type(record).__name__}")
 
 
 def event_to_wire(event: Event) -> dict[str, JSONValue]:

@@ -138,6 +138,8 @@ def copy_sessions(
         The account. Null case: an empty source gives zeros.
 
     Raises:
+        InvalidArgument: One of them is no store.
+
         StoreUnavailable: *source* cannot be listed, or *destination* fails as a whole.
 
         StoreFull: *destination* has no room. What was copied stays.
@@ -146,6 +148,9 @@ def copy_sessions(
 
         StoreClosed: One of them was closed.
     """
+    for name, store in (("source", source), ("destination", destination)):
+        if not isinstance(store, EventStore):
+            raise InvalidArgument(name, f"must be an EventStore, not {type(store).__name__}")
     return _Copy(source, destination, progress).run()
 
 

@@ -77,6 +77,10 @@ class Recorder:
             raise InvalidArgument(
                 "window_ms", f"must be 1 … {WINDOW_MS_MAX}, not {shown(window_ms)}"
             )
+        if not isinstance(live, LiveSessions):
+            raise InvalidArgument("live", f"must be LiveSessions, not {type(live).__name__}")
+        if not isinstance(store, EventStore):
+            raise InvalidArgument("store", f"must be an EventStore, not {type(store).__name__}")
         if store.read_only:
             raise StoreReadOnly(store.location)
         self.live = live

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eventlog import Event, EventStore, open_store
 from eventlog.copying import CopyAccount, CopyProgress, copy_sessions
-from eventlog.errors import StoreClosed, StoreReadOnly
+from eventlog.errors import InvalidArgument, StoreClosed, StoreReadOnly
 from support import make_header, message, messages, replacement
 
 
@@ -157,3 +157,11 @@ def test_the_account_adds_up(plan: list[tuple[int, int, bool]]) -> None:
     assert account.found == account.copied + account.same + len(account.refused)
     assert sum(differing) == len(account.refused)
     assert account.copied == sum(g and not d for g, d in zip(growing, differing, strict=True))
+
+
+def test_what_is_no_store_is_not_copied() -> None:
+    """Both ends are checked before anything is read."""
+    store = open_store("memory:")
+    for source, destination in ((store, "memory:"), (None, store)):
+        with pytest.raises(InvalidArgument):
+            copy_sessions(source, destination)  # type: ignore[arg-type]

@@ -303,3 +303,13 @@ def test_the_converter_does_not_coerce() -> None:
 
     assert make_header() == converter.structure(HEADER, SessionHeader)
     assert HEADER == converter.unstructure(make_header())
+
+
+@pytest.mark.parametrize("record", [None, [], "x", 1], ids=str)
+def test_a_record_is_an_object(record: Any) -> None:
+    """
+    What is no JSON object is no record, and is refused like any malformed one.
+    """
+    for read in (header_from_wire, event_from_wire):
+        with pytest.raises(ValueRejected):
+            read(record)

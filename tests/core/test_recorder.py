@@ -419,3 +419,13 @@ def test_j33_many_threads_append_flush_and_dispose() -> None:
     assert all(session.read(0, 99) == stored(store, session.id) for session in kept)
     assert recorder.health().ok
     assert 0 == recorder.health().pending
+
+
+def test_what_cannot_be_recorded_is_refused() -> None:
+    """
+    A recorder is given live sessions and a store, and says which of them is something else.
+    """
+    for live, store, name in ((None, MemoryStore(), "live"), (LiveSessions(), "memory:", "store")):
+        with pytest.raises(InvalidArgument) as caught:
+            Recorder(live, store)  # type: ignore[arg-type]
+        assert name == caught.value.name
