@@ -43,7 +43,8 @@ def translated(error: lmdb.Error | OSError | Damaged, path: str, *, writing: boo
         return StoreReadOnly(path)
     if isinstance(error, lmdb.ReadersFullError):
         return StoreBusy(None, 0.0)
-    return StoreUnavailable(path, str(error))
+    # LMDB names the path itself, once more.
+    return StoreUnavailable(path, str(error).removeprefix(f"{path}: "))
 
 
 def _has_no_room(path: str) -> bool:

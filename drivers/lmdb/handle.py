@@ -137,7 +137,7 @@ def is_there(path: str) -> bool:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise StoreUnavailable(path, str(error)) from error
+            raise StoreUnavailable(path, error.strerror or str(error)) from error
         if size == 0:
             return False
         if size >= DATA_BYTES_LEAST or monotonic() > until:

@@ -15,6 +15,7 @@ from eventlog.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from eventlog.query.cli import main
 from support import make_header, message, messages
 from support.lmdb_files import make_store
 from support.processes import dropping_root, forked, output, script
@@ -113,6 +114,38 @@ def test_j3_folder_that_nobody_may_look_into(path: Path) -> None:
         assert 0 == forked(dropping_root(look))
     finally:
         path.chmod(0o700)
+
+
+def test_j4_one_denied_file_of_a_store(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """
+    Without its lock file a store is verified, salvaged and repaired on trial as usual, and
+    says that writers do not see it; without its data each of these ends in the error that
+    names it, never in a store with no sessions and nothing to repair.
+
+    Field report j4: what could not be looked at was reported as empty.
+    """
+
+    def unlocked() -> None:
+        with LmdbStore(path, read_only=True) as store:
+            assert not store.capabilities.multi_process_read
+            assert [] == list(store.verify())
+            assert [] == store.repair()
+            assert 11 == len(list(store.salvage("s1")))
+
+    def denied() -> None:
+        for command in ("verify", "repair", "list"):
+            assert 4 == main([command, "--store", f"lmdb:{path}"])
+
+    open_up(path)
+    path.chmod(0o755)
+    (path / "data.mdb").chmod(0o444)
+    (path / "lock.mdb").chmod(0)
+    assert 0 == forked(dropping_root(unlocked))
+    (path / "data.mdb").chmod(0)
+    assert 0 == forked(dropping_root(denied))
+    out, err = capfd.readouterr()
+    assert "" == out
+    assert 3 == err.count(str(path))
 
 
 def test_j3_folder_where_nothing_may_be_made(tmp_path: Path) -> None:
