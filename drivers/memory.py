@@ -136,6 +136,9 @@ class _StoredSnapshot(MemorySnapshot):
         super().__init__(log, length, store.meter)
         self._store = store
 
+    def _check_open(self) -> None:
+        self._store._check_open()
+
     def _read(self, start: int, stop: int) -> list[Event]:
         self._check_kept()
         return super()._read(start, stop)

@@ -169,16 +169,20 @@ class Snapshot(ABC):
 
     @abstractmethod
     def _read(self, start: int, stop: int) -> list[Event]:
-        """Return exactly the events of ``[start, stop)``, which is within the log."""
+        """Return exactly the events of ``[start, stop)``, within the log and maybe empty."""
 
     @abstractmethod
     def _tables(self) -> AbstractContextManager[ViewTables]:
         """Hold the session's tables, folded to the snapshot's length or further."""
 
+    def _check_open(self) -> None:
+        """Refuse where the snapshot's store is closed; here for a log that has none."""
+
     def read(self, start: int, stop: int) -> list[Event]:
+        self._check_open()
         start = check_index(start, "start")
         stop = min(check_index(stop, "stop"), self._length)
-        return self._read(start, stop) if start < stop else []
+        return self._read(min(start, stop), stop)
 
     def classify(self, seq: int) -> EventClass:
         with self._tables() as tables:

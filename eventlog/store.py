@@ -92,7 +92,8 @@ class EventStore(ABC):
     @abstractmethod
     def _read_events(self, head: SessionHead, start: int, stop: int) -> list[Event]:
         """
-        Return exactly the events of ``[start, stop)``, which was within *head*'s log.
+        Return exactly the events of ``[start, stop)``, which was within *head*'s log and
+        may be empty.
 
         Raises:
             SessionNotFound: That log is gone, or another one has its id.

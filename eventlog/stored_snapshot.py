@@ -30,8 +30,10 @@ class StoredSnapshot(Snapshot):
         self._store = store
         self._head = head
 
-    def _read(self, start: int, stop: int) -> list[Event]:
+    def _check_open(self) -> None:
         self._store._check_open()
+
+    def _read(self, start: int, stop: int) -> list[Event]:
         return self._store._read_events(self._head, start, stop)
 
     def _tables(self) -> AbstractContextManager[ViewTables]:

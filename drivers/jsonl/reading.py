@@ -41,7 +41,7 @@ SCAN_BYTES: Final = 1 << 18
 
 def read_window(file: LogFile, layout: Layout, start: int, stop: int) -> list[Event]:
     """
-    Return exactly the events of ``[start, stop)``, not empty.
+    Return exactly the events of ``[start, stop)``; [] where that is empty.
 
     They have the seqs that were asked for, one after the other, and each was parsed. Lines
     before them are only skipped, damaged ones too.
@@ -52,6 +52,8 @@ def read_window(file: LogFile, layout: Layout, start: int, stop: int) -> list[Ev
         CorruptLog: One of them is missing, out of place or malformed, or the log does not
             start at seq 0.
     """
+    if start == stop:
+        return []
     check_start(file, layout)
     offset, skipped = _locate(file, layout, max(start - 1, 0))
     mean = (layout.end - layout.facts.stop) // max(layout.length, 1)

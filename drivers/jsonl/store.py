@@ -312,6 +312,9 @@ class JsonlSnapshot(Snapshot):
         self._store = store
         self._identity = layout.identity
 
+    def _check_open(self) -> None:
+        self._store._check_open()
+
     def _read(self, start: int, stop: int) -> list[Event]:
         with self._opened() as (file, layout):
             return read_window(file, layout, start, stop)

@@ -337,11 +337,15 @@ class LmdbSnapshot(Snapshot):
         self._store = store
         self._ordinal = row.ordinal
 
+    def _check_open(self) -> None:
+        self._store._check_open()
+
     def _read(self, start: int, stop: int) -> list[Event]:
         store = self._store
-        store._check_open()
         with store._environment.reading() as reading:
             databases = self._check_alive(reading)
+            if start == stop:
+                return []
             try:
                 events, size = read_events(
                     reading.transaction, databases, self._ordinal, start, stop

@@ -143,6 +143,8 @@ class DeleteContract(ContractBase):
 
         for answer in (
             lambda: snapshot.read(0, 4),
+            lambda: snapshot.read(0, 0),
+            lambda: snapshot.read(9, 12),
             lambda: snapshot.classify(0),
             lambda: snapshot.replaced_by(0, 4),
             lambda: snapshot.replaced(3),

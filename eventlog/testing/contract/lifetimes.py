@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eventlog.errors import EventLogError, StoreClosed, StoreReadOnly
+from eventlog.errors import EventLogError, InvalidArgument, StoreClosed, StoreReadOnly
 from eventlog.model import Batch
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import Capabilities, EventStore
@@ -48,12 +48,24 @@ STORE_CALLS: dict[str, Callable[[EventStore], Any]] = {
 
 SNAPSHOT_CALLS: dict[str, Callable[[LogSnapshot], Any]] = {
     "read": lambda snapshot: snapshot.read(0, 2),
+    "read-empty": lambda snapshot: snapshot.read(0, 0),
+    "read-clipped": lambda snapshot: snapshot.read(9, 12),
     "classify": lambda snapshot: snapshot.classify(0),
     "replaced_by": lambda snapshot: snapshot.replaced_by(0, 2),
     "replaced": lambda snapshot: snapshot.replaced(1),
     "stand_in": lambda snapshot: snapshot.stand_in(0),
     "nodes": lambda snapshot: snapshot.nodes(),
     "citing": lambda snapshot: snapshot.citing(0),
+}
+
+BAD_SNAPSHOT_CALLS: dict[str, Callable[[LogSnapshot], Any]] = {
+    "read": lambda snapshot: snapshot.read(-1, 2),
+    "classify": lambda snapshot: snapshot.classify(-1),
+    "replaced_by": lambda snapshot: snapshot.replaced_by(0, True),
+    "replaced": lambda snapshot: snapshot.replaced(99),
+    "stand_in": lambda snapshot: snapshot.stand_in(99),
+    "nodes": lambda snapshot: snapshot.nodes(limit=-1),
+    "citing": lambda snapshot: snapshot.citing(1.0),  # type: ignore[arg-type]
 }
 
 WRITES = (
@@ -137,6 +149,22 @@ class LifetimeContract(ContractBase):
 
         with pytest.raises(StoreClosed):
             SNAPSHOT_CALLS[name](snapshot)
+
+    @pytest.mark.parametrize("name", BAD_SNAPSHOT_CALLS)
+    def test_snapshot_of_a_closed_store_refuses_bad_calls(
+        self, store: EventStore, name: str
+    ) -> None:
+        """
+        What an open store's snapshot refuses as an argument, a closed one's refuses as closed.
+        """
+        store.append(make_header(), [message(0), summary(1, 0, 0, [0])])
+        snapshot = store.snapshot("s1")
+        with pytest.raises(InvalidArgument):
+            BAD_SNAPSHOT_CALLS[name](snapshot)
+        store.close()
+
+        with pytest.raises(StoreClosed):
+            BAD_SNAPSHOT_CALLS[name](snapshot)
 
     @pytest.mark.parametrize("name", ["salvage", "verify"])
     def test_pass_over_a_closed_store_ends(self, store: EventStore, name: str) -> None:

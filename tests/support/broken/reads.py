@@ -25,6 +25,7 @@ from eventlog.errors import CorruptLog, SessionNotFound
 from eventlog.findings import Finding, Gap
 from eventlog.snapshot import MeteredTables
 from eventlog.tables import MemoryTables, ViewTables
+from eventlog.values import check_index
 from support.broken.appends import BrokenMemory, BrokenSqlite
 
 
@@ -262,6 +263,27 @@ class ClosedStoreAnswers(BrokenMemory):
 
     def _check_open(self) -> None:
         pass
+
+
+class EmptyWindowOfNothing(BentMemory):
+    """Answers an empty window without looking whether there still is a log."""
+
+    promise = "test_snapshot_of_a_closed_store_refuses"
+
+    class snapshots(BentSnapshot):  # noqa: N801
+        def read(self, start: int, stop: int) -> list[Event]:
+            return super().read(start, stop) if start < min(stop, self.length) else []
+
+
+class BoundsBeforeClosing(BentMemory):
+    """Looks at a window's bounds first, and then whether the store is open."""
+
+    promise = "test_snapshot_of_a_closed_store_refuses_bad_calls"
+
+    class snapshots(BentSnapshot):  # noqa: N801
+        def read(self, start: int, stop: int) -> list[Event]:
+            check_index(start, "start")
+            return super().read(start, stop)
 
 
 class PrefixFinds(BrokenMemory):
