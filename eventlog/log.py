@@ -173,6 +173,9 @@ class MemorySnapshot(Snapshot):
         self._log = log
         self._meter = meter
 
+    def _check_open(self) -> None:
+        pass  # a log in memory is never closed; what holds it may be
+
     def _read(self, start: int, stop: int) -> list[Event]:
         events = self._log.read(start, stop)
         self._meter.records += len(events)

@@ -168,15 +168,16 @@ class Snapshot(ABC):
         return self._length
 
     @abstractmethod
+    def _check_open(self) -> None:
+        """Refuse where the snapshot's store is closed."""
+
+    @abstractmethod
     def _read(self, start: int, stop: int) -> list[Event]:
         """Return exactly the events of ``[start, stop)``, within the log and maybe empty."""
 
     @abstractmethod
     def _tables(self) -> AbstractContextManager[ViewTables]:
         """Hold the session's tables, folded to the snapshot's length or further."""
-
-    def _check_open(self) -> None:
-        """Refuse where the snapshot's store is closed; here for a log that has none."""
 
     def read(self, start: int, stop: int) -> list[Event]:
         self._check_open()
