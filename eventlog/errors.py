@@ -18,6 +18,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidSurface",
     "MissingExtra",
+    "NotPicklable",
     "SequenceConflict",
     "SessionDeleted",
     "SessionExists",
@@ -107,6 +108,17 @@ class InvalidArgument(EventLogError, ValueError):
 
     def _message(self) -> str:
         return f"{self.name}: {self.reason}"
+
+
+class NotPicklable(InvalidArgument, TypeError):
+    """
+    An object of one process that ``pickle`` or ``copy`` was given. Nothing was done.
+
+    Attributes:
+        name: What the object is, such as ``session``.
+
+        reason: Which one, and how to get it elsewhere.
+    """
 
 
 class CorruptLog(EventLogError, ValueError):

@@ -7,10 +7,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import RLock
+from typing import NoReturn
 from uuid import UUID
 
 from eventlog.catalog import Catalog
-from eventlog.errors import InvalidArgument, InvalidSurface, SessionExists, SessionNotFound
+from eventlog.errors import (
+    InvalidArgument,
+    InvalidSurface,
+    NotPicklable,
+    SessionExists,
+    SessionNotFound,
+)
 from eventlog.log import MemoryLog
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.observers import Observer, Observers
@@ -303,6 +310,14 @@ class LiveSessions:
 
     def __contains__(self, session_id: object) -> bool:
         return session_id in self._sessions
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: sessions would be live in two places."""
+        raise NotPicklable(
+            "live",
+            "sessions cannot leave the process that holds them; make LiveSessions there, and "
+            "resume the sessions from the store that a Recorder wrote",
+        )
 
     def __repr__(self) -> str:
         return f"<LiveSessions, {len(self._sessions)} sessions>"

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
+from typing import NoReturn
 
-from eventlog.errors import InvalidArgument, InvalidSurface, SequenceConflict
+from eventlog.errors import InvalidArgument, InvalidSurface, NotPicklable, SequenceConflict
 from eventlog.model import Event, SessionHead, SessionHeader
 from eventlog.snapshot import MeteredTables, ScanMeter, Snapshot
 from eventlog.surface import Step, apply, plan, plan_batch
@@ -158,6 +159,14 @@ class MemoryLog:
                 apply(tables, plan(tables, event, self._events.__getitem__))
             self._tables = tables
             self._torn = False
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied, as do the snapshots that hold this log."""
+        raise NotPicklable(
+            "log",
+            f"{self.header.id!r} is held in the memory of this process; "
+            "pickle its header and its events, or read it from a store that has a path",
+        )
 
     def __repr__(self) -> str:
         return f"<MemoryLog of {self.header.id!r}, {len(self._events)} events>"

@@ -8,11 +8,12 @@ import atexit
 import logging
 import os
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from eventlog.errors import (
     EventLogError,
     InvalidArgument,
+    NotPicklable,
     SequenceConflict,
     SessionExists,
     SessionNotFound,
@@ -238,6 +239,14 @@ class Recorder:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: a thread of this process does the recording."""
+        raise NotPicklable(
+            "recorder",
+            f"the recorder to {self.store.location} cannot leave its process; make one there, "
+            "with LiveSessions and a store of its own",
+        )
 
     def __repr__(self) -> str:
         health = self.health()

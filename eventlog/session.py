@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import time_ns
+from typing import NoReturn
 
 import orjson
 
 from eventlog import values
-from eventlog.errors import SessionNotFound
+from eventlog.errors import NotPicklable, SessionNotFound
 from eventlog.log import MemoryLog
 from eventlog.model import Event, SessionHead, SessionHeader, SurfaceOp
 from eventlog.observers import CREATED, DISPOSED, Observers, Outbox
@@ -176,6 +177,14 @@ class Session:
             InvalidArgument: *at* is no int ≥ 0, or beyond the log.
         """
         return self._log.snapshot(at=at)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: two objects would be two ends of one log."""
+        raise NotPicklable(
+            "session",
+            f"{self.id!r} cannot leave its LiveSessions; fork it there, or record it and "
+            "resume it from the store by its id",
+        )
 
     def __repr__(self) -> str:
         state = ", disposed" if self._disposed else ""

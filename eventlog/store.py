@@ -23,6 +23,7 @@ from eventlog.capabilities import Capabilities, ChangeSet
 from eventlog.errors import (
     EventLogError,
     InvalidArgument,
+    NotPicklable,
     SessionNotFound,
     StoreClosed,
     StoreReadOnly,
@@ -31,15 +32,7 @@ from eventlog.errors import (
 from eventlog.findings import Finding, Gap
 from eventlog.fold_cache import FoldCache
 from eventlog.log import pinned_length
-from eventlog.model import (
-    Batch,
-    Event,
-    Fault,
-    HeadKey,
-    HeadPage,
-    SessionHead,
-    SessionHeader,
-)
+from eventlog.model import Batch, Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.paging import check_page, head_page, ids_of_token
 from eventlog.pruning import PruneAccount, PrunePolicy, prune
 from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter
@@ -466,7 +459,11 @@ class EventStore(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Refuse to be pickled or copied; a driver whose medium has an address opens it again."""
-        raise InvalidArgument("store", f"{self.location} cannot leave the process that opened it")
+        raise NotPicklable(
+            "store",
+            f"{self.location} cannot leave the process that opened it; "
+            "copy its sessions into a store that has a path, and open that",
+        )
 
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ", read-only" if self.read_only else ""

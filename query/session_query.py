@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
+from eventlog.errors import NotPicklable
 from eventlog.model import Event, HeadKey
 from eventlog.store import EventStore
 from eventlog.values import shown
@@ -96,6 +97,12 @@ class SessionQuery(SearchMethods):
     def corpus(self) -> Corpus:
         """The sources as of now, as an immutable value."""
         return self._corpus
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied, as do live sessions and indexes."""
+        raise NotPicklable(
+            "query", "a SessionQuery cannot leave its process; make one there, over a store"
+        )
 
     def __repr__(self) -> str:
         sources = [

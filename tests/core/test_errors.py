@@ -18,6 +18,7 @@ EXAMPLES: dict[type[EventLogError], tuple[EventLogError, type[Exception]]] = {
         (errors.ValueRejected("data.x", "is not finite: nan"), ValueError),
         (errors.InvalidSurface(6, "sources must not be empty"), ValueError),
         (errors.InvalidArgument("limit", "must be an int ≥ 1, not 0"), ValueError),
+        (errors.NotPicklable("session", "'s' cannot leave its LiveSessions"), TypeError),
         (errors.CorruptLog("s", "/p", 4, 99, 2, "malformed", "not JSON"), ValueError),
         (errors.HeaderConflict("s", "cwd", "/a", None), ValueError),
         (errors.SequenceConflict("s", 3, 1), ValueError),
