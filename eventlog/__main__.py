@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import entry_points
-
-from eventlog.errors import MissingExtra
 
 
 def main() -> int:
     """Run the command line; returns its exit code."""
-    for point in entry_points(group="console_scripts", name="eventlog"):
-        return int(point.load()() or 0)
-    raise MissingExtra("cli", 'pip install "agent-eventlog[cli]"')
+    try:
+        from importlib.metadata import entry_points
+
+        for point in entry_points(group="console_scripts", name="eventlog"):
+            return int(point.load()() or 0)
+        from eventlog.errors import MissingExtra
+
+        raise MissingExtra("cli", 'pip install "agent-eventlog[cli]"')
+    except KeyboardInterrupt:
+        return 130  # what a shell says of it; nothing has begun that could be told
 
 
 if __name__ == "__main__":

@@ -43,15 +43,17 @@ which has one entry less than there are members. Its data is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import cattrs
 import orjson
 
 from eventlog import values
 from eventlog.errors import ValueRejected
 from eventlog.model import APPEND, Append, Event, Replace, SessionHeader, SurfaceOp, check_time
 from eventlog.values import JSONValue
+
+if TYPE_CHECKING:
+    import cattrs
 
 __all__ = [
     "converter",
@@ -304,6 +306,8 @@ def _make_converter() -> cattrs.Converter:
     would turn ``"3"``, ``True`` and ``5`` into each other. Events have their own path
     above, since they are the hot one.
     """
+    import cattrs
+
     built = cattrs.Converter(forbid_extra_keys=True)
 
     def exactly(kind: type) -> Any:
@@ -323,4 +327,13 @@ def _make_converter() -> cattrs.Converter:
     return built
 
 
-converter: Final = _make_converter()
+if TYPE_CHECKING:
+    converter: Final[cattrs.Converter] = _make_converter()
+else:
+
+    def __getattr__(name: str) -> Any:
+        # Made when it is first asked for: nothing in the library is read or written by it,
+        # and importing cattrs would be a tenth of a command's start.
+        if name != "converter":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, _make_converter())

@@ -13,8 +13,6 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from eventlog.errors import MissingExtra
-
 __all__ = ["main"]
 
 
@@ -28,16 +26,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code. Nothing is raised: a failure is one line on standard error.
     """
+    # Importing is most of what a command does, so an interrupt is likely to fall into it:
+    # nothing of weight is imported before this.
     try:
-        # Before anything else needs them. The rest of the extra is imported where used.
-        import click  # noqa: F401
-        import platformdirs  # noqa: F401
-    except ImportError:
-        print(f"eventlog: {MissingExtra('cli', INSTALL)}", file=sys.stderr)
-        return 2
-    from .application import run
+        try:
+            # Before anything else needs them. The rest of the extra is imported where used.
+            import click  # noqa: F401
+            import platformdirs  # noqa: F401
+        except ImportError:
+            from eventlog.errors import MissingExtra
 
-    return run(sys.argv[1:] if arguments is None else list(arguments))
+            print(f"eventlog: {MissingExtra('cli', INSTALL)}", file=sys.stderr)
+            return 2
+        from .application import run
+
+        return run(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 INSTALL: Final = 'pip install "agent-eventlog[cli]"'
+INTERRUPTED: Final = 130

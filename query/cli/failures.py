@@ -21,6 +21,8 @@ from eventlog.errors import (
 from eventlog.query.errors import SessionQueryError
 from eventlog.query.errors import SessionQueryErrorCode as Code
 
+from . import INTERRUPTED
+
 __all__ = [
     "DAMAGED",
     "DONE",
@@ -43,7 +45,6 @@ DAMAGED: Final = 3
 """Damage was found; what could be read was answered. A copy that refused something, too."""
 FAILED: Final = 4
 """The store, or the place written to, cannot be reached, is busy, full or read-only."""
-INTERRUPTED: Final = 130
 PIPE_CLOSED: Final = 141
 
 

@@ -10,7 +10,7 @@ import pytest
 from eventlog import open_store
 from support import make_header, messages
 
-HEAVY = ["rich", "rapidfuzz", "sqlite3", "mcp", "pydantic", "zstandard", "unittest", "asyncio"]
+HEAVY = "rich rapidfuzz sqlite3 mcp pydantic zstandard cattrs unittest asyncio".split()
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,40 @@ def test_an_interrupt_is_one_line(url: str) -> None:
         result.stdout,
         result.stderr,
     )
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        ("click", "from eventlog.query.cli import main"),
+        ("eventlog.query.cli.application", "from eventlog.query.cli import main"),
+        ("eventlog.query.cli.browsing", "from eventlog.query.cli import main"),
+        ("importlib.metadata", "from eventlog.__main__ import main"),
+        ("eventlog.query", "from eventlog.__main__ import main"),
+    ],
+)
+def test_an_interrupt_while_python_imports_is_quiet(module: str, call: str) -> None:
+    """
+    Ctrl-C while a command was still being imported, which is most of its time, printed a
+    traceback from wherever the import was. It ends with the shell's code for it.
+    """
+    code = (
+        "import sys\n"
+        "class Struck:\n"
+        "    @staticmethod\n"
+        "    def find_spec(name, path, target=None):\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
+        f"{call}\n"
+        f"sys.modules.pop({module!r}, None)\n"
+        "sys.meta_path.insert(0, Struck)\n"
+        "sys.argv = ['eventlog', 'list']\n"
+        "sys.exit(main())"
+    )
+
+    result = python(code)
+
+    assert 130 == result.returncode
+    assert (result.stdout, result.stderr.strip()) in [("", ""), ("", "eventlog: interrupted")]
 
 
 def test_the_version_is_printed() -> None:
