@@ -19,6 +19,7 @@ __all__ = [
     "InvalidSurface",
     "MissingExtra",
     "NotPicklable",
+    "RedactionFailed",
     "SequenceConflict",
     "SessionDeleted",
     "SessionExists",
@@ -70,6 +71,32 @@ class ValueRejected(EventLogError, ValueError):
 
     def _message(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class RedactionFailed(EventLogError, RuntimeError):
+    """
+    The hook that redacts events failed, so the event was not appended. Nothing that the
+    hook was given is told.
+
+    Attributes:
+        event_type: The type of the event.
+
+        path: Where the text stands that it was asked about, such as ``data.items[3].text``.
+
+        reason: What it did: the class and the place of its exception.
+    """
+
+    def __init__(self, event_type: str, path: str, reason: str) -> None:
+        super().__init__(event_type, path, reason)
+        self.event_type = event_type
+        self.path = path
+        self.reason = reason
+
+    def _message(self) -> str:
+        return (
+            f"a {self.event_type} event was not appended: "
+            f"asked about {self.path}, the redact hook {self.reason}"
+        )
 
 
 class InvalidSurface(EventLogError, ValueError):

@@ -21,6 +21,7 @@ from eventlog.errors import (
 from eventlog.log import MemoryLog
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.observers import Observer, Observers
+from eventlog.redaction import Redact
 from eventlog.session import Session, now_ms
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import check_page, head_page
@@ -41,10 +42,36 @@ class LiveSessions:
 
     Args:
         vocabulary: What event types mean; it gives the messages.
+
+        redact: Called with the type, the path and the text of every str in the data of
+            each event that is appended to a session here; what it returns is kept in its
+            place. It comes before anything is stored or told, and what it took away is
+            nowhere. A path is like ``data.message.content[0].text``. None changes
+            nothing.
+
+            What exists already is taken as it is: a seed, what a fork copies, a stored
+            log and the events that close it. Headers, keys and numbers are not redacted,
+            and a secret that is split over several chunks is not seen whole. It runs
+            outside all locks, in the thread that appends. What it is given twice it must
+            answer alike, and leave alone what it has returned: otherwise a replaced
+            ``tool/result`` differs from its original in more than its content, and is
+            refused. Where it raises, the event is not appended.
+
+    Raises:
+        InvalidArgument: *vocabulary* is no Vocabulary, or *redact* cannot be called.
     """
 
-    def __init__(self, *, vocabulary: Vocabulary = DEFAULT_VOCABULARY) -> None:
+    def __init__(
+        self, *, vocabulary: Vocabulary = DEFAULT_VOCABULARY, redact: Redact | None = None
+    ) -> None:
+        if not isinstance(vocabulary, Vocabulary):
+            raise InvalidArgument(
+                "vocabulary", f"must be a Vocabulary, not {type(vocabulary).__name__}"
+            )
+        if redact is not None and not callable(redact):
+            raise InvalidArgument("redact", f"must be callable, not {type(redact).__name__}")
         self.vocabulary = vocabulary
+        self._redact = redact
         self._lock = RLock()
         self._sessions: dict[str, Session] = {}
         self._catalog = Catalog()
@@ -118,7 +145,7 @@ class LiveSessions:
         Raises:
             SessionExists: A live session has its id.
         """
-        session = Session(log, self.vocabulary, self._observers)
+        session = Session(log, self.vocabulary, self._observers, self._redact)
         with self._lock:
             if session.id in self._sessions:
                 raise SessionExists(session.id)

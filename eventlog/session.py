@@ -15,8 +15,9 @@ from eventlog.errors import NotPicklable, SessionNotFound
 from eventlog.log import MemoryLog
 from eventlog.model import Event, SessionHead, SessionHeader, SurfaceOp
 from eventlog.observers import CREATED, DISPOSED, Observers, Outbox
+from eventlog.redaction import Redact, redacted
 from eventlog.snapshot import LogSnapshot
-from eventlog.values import JSONValue
+from eventlog.values import JSONValue, check_event_type
 from eventlog.vocabulary import Vocabulary
 
 __all__ = ["Session", "now_ms"]
@@ -35,10 +36,17 @@ class Session:
     still be read.
     """
 
-    __slots__ = ("_disposed", "_log", "_messages", "_observers", "_outbox")
+    __slots__ = ("_disposed", "_log", "_messages", "_observers", "_outbox", "_redact")
 
-    def __init__(self, log: MemoryLog, vocabulary: Vocabulary, observers: Observers) -> None:
+    def __init__(
+        self,
+        log: MemoryLog,
+        vocabulary: Vocabulary,
+        observers: Observers,
+        redact: Redact | None = None,
+    ) -> None:
         self._log = log
+        self._redact = redact
         self._messages = _Messages(log, vocabulary)
         self._observers = observers
         self._outbox = Outbox(self, observers)
@@ -120,9 +128,14 @@ class Session:
 
             InvalidSurface: The fold refuses the event. Nothing was added.
 
+            RedactionFailed: The hook of these live sessions failed. Nothing was added.
+
             SessionNotFound: The session was disposed.
         """
         log = self._log
+        if self._redact is not None:
+            check_event_type(type)
+            data = redacted(self._redact, type, data)
         with log.lock:
             if self._disposed:
                 raise SessionNotFound(self._log.header.id)

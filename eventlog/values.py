@@ -32,6 +32,7 @@ __all__ = [
     "decode",
     "encode",
     "is_seq",
+    "member_path",
     "parse",
     "shown",
 ]
@@ -46,6 +47,7 @@ TIME_MAX = 2**53 - 1
 INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 SESSION_ID_BYTES_MAX = 255
 EVENT_TYPE_CHARS_MAX = 128
+PATH_KEY_CHARS_MAX = 200
 WIRE_TAGS = frozenset({"session", "text-chunks", "reasoning-chunks", "tool-call-chunks"})
 
 
@@ -268,7 +270,7 @@ def _plain_copy(value: Any, path: str, depth: int) -> JSONValue:
             if type(key) is not str:
                 raise ValueRejected(path, f"has a key that is no str: {shown(key)}")
             _reject_lone_surrogate(key, f"{path} (a key)")
-            copied[key] = _plain_copy(item, _member(path, key), depth + 1)
+            copied[key] = _plain_copy(item, member_path(path, key), depth + 1)
         return copied
     if kind is list or kind is tuple:
         return [
@@ -297,7 +299,10 @@ def _reject_lone_surrogate(text: str, path: str) -> None:
         raise ValueRejected(path, f"holds a lone surrogate at character {error.start}") from None
 
 
-def _member(path: str, key: str) -> str:
+def member_path(path: str, key: str) -> str:
+    """Return the path of a member: ``path.key``, or ``path['a key']`` for odd keys."""
+    if len(key) > PATH_KEY_CHARS_MAX:
+        key = key[: PATH_KEY_CHARS_MAX - 1] + "…"
     return f"{path}.{key}" if key.isidentifier() else f"{path}[{key!r}]"
 
 

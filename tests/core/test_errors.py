@@ -16,6 +16,7 @@ EXAMPLES: dict[type[EventLogError], tuple[EventLogError, type[Exception]]] = {
     type(error): (error, builtin)
     for error, builtin in [
         (errors.ValueRejected("data.x", "is not finite: nan"), ValueError),
+        (errors.RedactionFailed("x/a", "data.x", "raised KeyError at hook.py:3"), RuntimeError),
         (errors.InvalidSurface(6, "sources must not be empty"), ValueError),
         (errors.InvalidArgument("limit", "must be an int ≥ 1, not 0"), ValueError),
         (errors.NotPicklable("session", "'s' cannot leave its LiveSessions"), TypeError),
