@@ -58,7 +58,7 @@ def test_d5_e3_killed_writers(tmp_path: Path, driver: str, batch: int) -> None:
         CrashPlan(450, 1, (50, 500, 5_000), run_ms_max=25, seed=11),
         CrashPlan(300, 7, (50, 5_000, 100_000), run_ms_max=60, seed=12),
         CrashPlan(150, 1, (50, 100_000, 1_000_000), run_ms_max=80, seed=13),
-        CrashPlan(110, 3, (50, 100_000, 5_000_000), kills_a_store=20, run_ms_max=400, seed=14),
+        CrashPlan(110, 3, (50, 100_000, 5_000_000), kills_a_store=10, run_ms_max=400, seed=14),
     ],
 )
 def test_d5_killed_writers_in_a_long_campaign(tmp_path: Path, driver: str, plan: CrashPlan) -> None:
