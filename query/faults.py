@@ -11,7 +11,7 @@ from eventlog.model import Fault
 
 from .errors import Code, SessionQueryError
 
-__all__ = ["distinct", "fault_of"]
+__all__ = ["distinct", "fault_of", "fault_of_denied"]
 
 
 def fault_of(error: SessionQueryError) -> Fault:
@@ -20,11 +20,15 @@ def fault_of(error: SessionQueryError) -> Fault:
     if isinstance(cause, CorruptLog):
         return Fault(error.session_id, cause.path, cause.kind, cause.detail or str(cause))
     if isinstance(cause, StoreUnavailable):
-        denied = isinstance(cause.__cause__, PermissionError)
-        kind = "denied" if denied else "unavailable"
-        return Fault(error.session_id, cause.path, kind, cause.detail or str(cause))
+        return fault_of_denied(error.session_id, cause)
     kind = "conflict" if error.code is Code.SOURCE_CONFLICT else "unreadable"
     return Fault(error.session_id, None, kind, error.detail)
+
+
+def fault_of_denied(session_id: str | None, error: StoreUnavailable) -> Fault:
+    """Return the fault of a session whose file cannot be opened, though its store can."""
+    kind = "denied" if isinstance(error.__cause__, PermissionError) else "unavailable"
+    return Fault(session_id, error.path, kind, error.detail or str(error))
 
 
 def distinct(faults: Iterable[Fault]) -> tuple[Fault, ...]:

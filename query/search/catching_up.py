@@ -16,6 +16,7 @@ from eventlog.errors import (
     CorruptLog,
     InvalidArgument,
     SessionNotFound,
+    StoreUnavailable,
     UnsupportedFormat,
     ValueRejected,
 )
@@ -24,6 +25,7 @@ from eventlog.snapshot import LogSnapshot
 from eventlog.store import EventStore
 
 from ..corpus import LiveSource
+from ..faults import fault_of_denied
 from .database import Database
 from .writing import READ_EVENTS, IndexWriter
 
@@ -96,8 +98,8 @@ class CatchUp:
                 writer.index(store.snapshot(head.header.id), tick=self._tick)
             except SessionNotFound:
                 writer.remove(head.header.id)  # deleted while it was read
-            except (CorruptLog, UnsupportedFormat) as error:
-                writer.set_fault(_fault(head.header.id, error))
+            except UNREADABLE as error:
+                writer.set_fault(_fault(store, head.header.id, error))
         self._compare_forks(store)
         writer.begin()
         writer.write_out()
@@ -159,8 +161,10 @@ class CatchUp:
                 else:
                     log = store.snapshot(session_id)
                     same = known.length == length and self._writer.continues(known, log)
-            except (CorruptLog, UnsupportedFormat, SessionNotFound):
+            except SessionNotFound:
                 same = False
+            except UNREADABLE:
+                same = length is None  # and could not be read then
             if not same:
                 return False
         return True
@@ -179,10 +183,10 @@ class CatchUp:
                     head = store.head(session_id)
                 except ValueRejected:
                     continue  # an id that the feed has and no session can have
-                except (CorruptLog, UnsupportedFormat) as error:
+                except UNREADABLE as error:
                     unreadable.add(session_id)
                     self._writer.remove(session_id)
-                    self._writer.set_fault(_fault(session_id, error))
+                    self._writer.set_fault(_fault(store, session_id, error))
                 else:
                     if head is not None:
                         heads[session_id] = head
@@ -219,7 +223,7 @@ class CatchUp:
             try:
                 child, parent = store.snapshot(child_id), store.snapshot(parent_id)
                 shared = shared_prefix(child, parent, known, stop)
-            except (CorruptLog, UnsupportedFormat, SessionNotFound):
+            except (*UNREADABLE, SessionNotFound):
                 shared = known
             self._writer.begin()
             self._db.execute(
@@ -258,7 +262,16 @@ def _age(head: SessionHead) -> tuple[int, str]:
     return time, head.header.id
 
 
-def _fault(session_id: str, error: CorruptLog | UnsupportedFormat) -> Fault:
+# What one session may fail with while the others are read.
+UNREADABLE: Final = (CorruptLog, UnsupportedFormat, StoreUnavailable)
+
+
+def _fault(
+    store: EventStore, session_id: str, error: CorruptLog | UnsupportedFormat | StoreUnavailable
+) -> Fault:
+    if isinstance(error, StoreUnavailable):
+        store.heads(limit=1)  # fails too where it is the store that is away
+        return fault_of_denied(session_id, error)
     if isinstance(error, CorruptLog):
         return Fault(session_id, error.path, error.kind, str(error))
     return Fault(session_id, None, "version", str(error))

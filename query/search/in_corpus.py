@@ -24,7 +24,7 @@ from eventlog.vocabulary import Vocabulary
 from ..corpus import Corpus, LiveSource
 from ..corpus_snapshot import CorpusSnapshot
 from ..cursors import CURSOR_CHARS_MAX, Cursors
-from ..errors import Code, SessionQueryError, check_cancel, reading
+from ..errors import Code, SessionQueryError, check_cancel, not_found, reading
 from ..faults import distinct
 from ..filters import EventFilter, SessionFilter, described
 from ..records import SessionRecord
@@ -341,9 +341,9 @@ class _Sessions:
         self._logs: dict[str, CorpusSnapshot] = {}
 
     def record(self, session_id: str) -> SessionRecord | None:
-        """Return the record of a session; None where it is gone."""
+        """Return the record of a session; None where it is gone, or cannot be read now."""
         if session_id not in self._records:
-            self._records[session_id] = self._corpus.find(session_id, self._faults)
+            self._records[session_id] = self._corpus.find(session_id, self._faults, tolerant=True)
         return self._records[session_id]
 
     def log(self, session_id: str) -> CorpusSnapshot:
@@ -351,7 +351,13 @@ class _Sessions:
         if session_id not in self._logs:
             record = self._records.get(session_id)
             listed = None if record is None else record.header
-            self._logs[session_id] = self._corpus.snapshot(session_id, listed=listed)
+            try:
+                self._logs[session_id] = self._corpus.snapshot(session_id, listed=listed)
+            except SessionQueryError as error:
+                # One that is denied is a fault, and its matches are left out.
+                if error.code is Code.PERSISTENCE_FAILED and self.record(session_id) is None:
+                    raise not_found(session_id) from error
+                raise
         return self._logs[session_id]
 
 

@@ -5,6 +5,7 @@ Forks and what they come from, across both sources.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from ..corpus import Corpus
 from ..errors import Code, SessionQueryError
@@ -14,6 +15,12 @@ from .narrowing import SessionScope
 from .provider import SearchProvider
 
 __all__ = ["Kinship"]
+
+UNREADABLE_CODES: Final = (
+    Code.SESSION_NOT_FOUND,
+    Code.CORRUPT_SESSION,
+    Code.PERSISTENCE_FAILED,
+)
 
 
 class Kinship:
@@ -81,7 +88,7 @@ class Kinship:
             logs = [self._corpus.snapshot(one.session_id) for one in (first, second)]
             return shared_prefix(logs[0], logs[1], 0, stop)
         except SessionQueryError as error:
-            if error.code not in (Code.SESSION_NOT_FOUND, Code.CORRUPT_SESSION):
+            if error.code not in UNREADABLE_CODES:
                 raise
             # Nothing is hidden for the sake of what cannot be read.
             return 0
