@@ -26,7 +26,7 @@ from typing import Final
 from attrs import define, frozen
 
 from eventlog.errors import InvalidSurface
-from eventlog.model import Event, EventClass, Replace
+from eventlog.model import APPEND, Event, EventClass, Replace
 from eventlog.surface_view import SurfaceView
 from eventlog.tables import FoldTables, MemoryTables, OverlayTables, ViewTables, label_of
 from eventlog.values import JSONValue, check_index
@@ -109,9 +109,11 @@ def plan(tables: FoldTables, event: Event, read_event: ReadEvent) -> Step:
     Raises:
         InvalidSurface: The event breaks a rule of the fold.
     """
+    op, sources = event.surface_op, event.source_event_seqs
+    if op is APPEND and sources is None and event.type not in NEVER_NODES:
+        return Step(event.seq, event.seq, (), False, ())  # as most are: no more to be judged
     if is_inert(event):
         return Step(event.seq, None, (), False, ())
-    op, sources = event.surface_op, event.source_event_seqs
     if event.type in MUST_BE_NODES:
         if op is None:
             raise InvalidSurface(event.seq, f"a {event.type} event requires a surface op")
@@ -179,12 +181,14 @@ def plan_batch(tables: FoldTables, events: Sequence[Event], read_event: ReadEven
     def read(seq: int) -> Event:
         return events[seq - first] if seq >= first else read_event(seq)
 
-    steps = []
+    steps: list[Step] = []
+    applied = 0
     for event in events:
-        step = plan(overlay, event, read)
-        steps.append(step)
-        if step.label is not None:
-            apply(overlay, step)
+        if type(event.surface_op) is Replace:  # nothing else looks at the tables
+            for step in steps[applied:]:
+                apply(overlay, step)
+            applied = len(steps)
+        steps.append(plan(overlay, event, read))
     return steps
 
 
