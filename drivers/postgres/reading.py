@@ -1,0 +1,192 @@
+"""
+What reads: heads, pages of them, windows of events, and what changed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import psycopg
+
+from eventlog.errors import InvalidArgument, SessionNotFound, StoreUnavailable
+from eventlog.model import Event, Fault, HeadKey, HeadPage, SessionHead
+from eventlog.snapshot import ScanMeter
+from eventlog.store import ChangeSet
+
+from .connections import Connection
+from .database import Database
+from .failures import Damaged, corrupt
+from .logs import read_events
+from .records import SESSION_COLUMNS, SessionRow
+
+__all__ = ["changed", "is_alive", "page", "session_row", "window"]
+
+HEAD: Final = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = %b AND ordinal IS NOT NULL"
+
+HEADS: Final = f"""
+    SELECT {SESSION_COLUMNS}, created_at FROM sessions
+    WHERE ordinal IS NOT NULL AND (-created_at, id) > (%s::bigint, %b::bytea)
+    ORDER BY -created_at, id LIMIT %s
+"""
+CHILDREN: Final = f"""
+    SELECT {SESSION_COLUMNS}, created_at FROM sessions
+    WHERE parent = %b AND ordinal IS NOT NULL AND (-created_at, id) > (%s::bigint, %b::bytea)
+    ORDER BY -created_at, id LIMIT %s
+"""
+# Before every session.
+FIRST_KEY: Final = (-(2**53), b"")
+
+# A token is a snapshot of the server: which transactions had ended. One that changed a
+# session and is not among them is news, whenever it began. A standby does not tell which
+# of the transactions between the first and the last one that is under way have ended.
+# A token that is ahead of the server is from before its data was restored elsewhere.
+CHANGES: Final = """
+    SELECT a.store::text,
+           CASE WHEN pg_is_in_recovery()
+                THEN format('%%1$s:%%1$s:', pg_snapshot_xmin(pg_current_snapshot()))
+                ELSE pg_current_snapshot()::text END,
+           ARRAY(
+               SELECT id FROM sessions
+               WHERE changed >= pg_snapshot_xmin(since)
+                 AND NOT pg_visible_in_snapshot(changed, since)
+               ORDER BY changed)
+    FROM about a,
+         (SELECT CASE WHEN pg_snapshot_xmax(%(since)s::pg_snapshot)
+                           > pg_snapshot_xmax(pg_current_snapshot())
+                      THEN %(ever)s ELSE %(since)s END::pg_snapshot AS since) t
+"""
+EVER: Final = "1:1:"
+TOKEN: Final = re.compile(r"([0-9]{1,19}:[0-9]{1,19}:[0-9,]*)\.([0-9a-f-]{36}|)", re.ASCII)
+
+
+def session_row(database: Database, session_id: str, meter: ScanMeter) -> SessionRow | None:
+    """
+    Read the row of a session, None where it has no log.
+
+    Raises:
+        CorruptLog: It cannot be read.
+    """
+    with database.reading() as connection:
+        if connection is None:
+            return None
+        found = connection.execute(HEAD, (session_id.encode(),), binary=True).fetchone()
+    if found is None:
+        return None
+    try:
+        row = SessionRow.decode(found)
+    except Damaged as damage:
+        raise corrupt(session_id, "header", damage) from damage
+    meter.records += 1
+    return row
+
+
+def page(
+    database: Database,
+    parent_id: str | None,
+    after: HeadKey | None,
+    limit: int,
+    meter: ScanMeter,
+) -> HeadPage:
+    """Read a page of all heads, or of the children of a session. Cost: its rows and one."""
+    key = FIRST_KEY if after is None else (-after.created_at, after.session_id.encode())
+    with database.reading() as connection:
+        if connection is None:
+            return HeadPage((), None)
+        if parent_id is None:
+            cursor = connection.execute(HEADS, (*key, limit + 1), binary=True)
+        else:
+            arguments = (parent_id.encode(), *key, limit + 1)
+            cursor = connection.execute(CHILDREN, arguments, binary=True)
+        rows = cursor.fetchall()
+    meter.probes += len(rows)
+    found: list[SessionHead] = []
+    faults: list[Fault] = []
+    for row in rows[:limit]:
+        try:
+            found.append(SessionRow.decode(row[:6]).head())
+            meter.records += 1
+        except Damaged as damage:
+            faults.append(Fault(_text(row[0]), None, "header", damage.detail))
+    next_key = None
+    if len(rows) > limit:
+        created_at, session_id = rows[limit - 1][6], rows[limit - 1][0]
+        next_key = HeadKey(created_at, _text(session_id))
+    return HeadPage(tuple(found), next_key, tuple(faults))
+
+
+def _text(session_id: bytes) -> str:
+    return session_id.decode(errors="replace")
+
+
+def changed(database: Database, since: str | None) -> ChangeSet:
+    """
+    Name the sessions that changed after *since*, each once, in the order of the
+    transactions.
+
+    Raises:
+        InvalidArgument: *since* is no token of this store.
+    """
+    parts = TOKEN.fullmatch(f"{EVER}." if since is None else since)
+    if parts is None:
+        raise _no_token()
+    snapshot, origin = parts.groups()
+    try:
+        with database.reading() as connection:
+            row = None
+            if connection is not None:
+                arguments = {"since": snapshot, "ever": EVER}
+                row = connection.execute(CHANGES, arguments, binary=True).fetchone()
+    except StoreUnavailable as error:
+        if isinstance(error.__cause__, psycopg.DataError):
+            raise _no_token() from None
+        raise
+    store, now, ids = ("", EVER, []) if row is None else row
+    if origin not in (store, ""):
+        raise _no_token()
+    return ChangeSet(tuple(map(_text, ids)), f"{now}.{store}")
+
+
+def _no_token() -> InvalidArgument:
+    return InvalidArgument("since", "is no token of this store")
+
+
+def is_alive(connection: Connection, ordinal: int) -> bool:
+    """Tell whether a log is still there. Cost: a row."""
+    query = "SELECT 1 FROM sessions WHERE ordinal = %s"
+    return connection.execute(query, (ordinal,)).fetchone() is not None
+
+
+def window(
+    database: Database,
+    session_id: str,
+    ordinal: int,
+    start: int,
+    stop: int,
+    meter: ScanMeter,
+) -> list[Event]:
+    """
+    Read exactly the events of ``[start, stop)``, which may be empty. Cost: one question.
+
+    Raises:
+        SessionNotFound: The log is gone.
+
+        CorruptLog: One of them is missing or cannot be read.
+    """
+    try:
+        with database.reading() as connection:
+            if connection is None:
+                raise SessionNotFound(session_id)
+            events, size = read_events(connection, ordinal, start, stop)
+            is_short = len(events) < stop - start
+            # A log that is taken away takes all its events along, at once.
+            if (is_short or start == stop) and not is_alive(connection, ordinal):
+                raise SessionNotFound(session_id)
+            if is_short:
+                raise Damaged(start + len(events), "the event is missing")
+    except Damaged as damage:
+        raise corrupt(session_id, "event", damage) from damage
+    meter.probes += 1
+    meter.records += len(events)
+    meter.bytes += size
+    return events
