@@ -22,7 +22,7 @@ The text itself is never changed. Positions in it are given by :func:`analyze_sp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import category, normalize, unidata_version
@@ -64,15 +64,10 @@ def _combining_marks() -> str:
 
 _MARKS: Final = _combining_marks()
 _CHUNK: Final = re.compile("[A-Za-z0-9\x80-\U0010ffff]+")
-_WIDE_CHUNK: Final = re.compile("[A-Za-z0-9]*[\x80-\U0010ffff][A-Za-z0-9\x80-\U0010ffff]*")
-_NO_CHUNK_BEFORE: Final = "(?<![A-Za-z0-9\x80-\U0010ffff])"
-_NO_CHUNK_BEHIND: Final = "(?![A-Za-z0-9\x80-\U0010ffff])"
-# One that may fold to ASCII: not of plain Han, kana and Hangul alone.
-_FOLDING_CHUNK: Final = re.compile(
-    _NO_CHUNK_BEFORE
-    + f"(?![\u3041-\u3098\u309d-\u30fe\u4e00-\u9fff\uac00-\ud7a3]+{_NO_CHUNK_BEHIND})"
-    + _WIDE_CHUNK.pattern
-)
+# What is not ASCII of a chunk, from there to its end.
+_WIDE_END: Final = re.compile("[\x80-\U0010ffff][A-Za-z0-9\x80-\U0010ffff]*")
+# No word of plain Han, kana and Hangul alone folds to ASCII.
+_PLAIN_WIDE: Final = re.compile("[\u3041-\u3098\u309d-\u30fe\u4e00-\u9fff\uac00-\ud7a3]+")
 _WORD: Final = re.compile(f"[{_UNSPACED_RANGES}]+|(?:(?![{_UNSPACED_RANGES}])[^\\W_]|[{_MARKS}])+")
 _UNSPACED: Final = re.compile(f"[{_UNSPACED_RANGES}]")
 _GROUP_COMMA: Final = re.compile(",(?=[0-9]{3}(?![0-9]))(?<=[0-9],)")
@@ -152,7 +147,7 @@ def analyze_spans(text: str) -> Iterator[Span]:
         places = [index for index in range(len(text)) if index not in commas]
         bare = _GROUP_COMMA.sub("", text)
     for match in _CHUNK.finditer(bare):
-        for word, start, stop in _spans(match):
+        for word, start, stop in _spans(match.group(), match.start()):
             if places is not None:
                 start, stop = places[start], places[stop - 1] + 1
             yield Span(word, start, stop)
@@ -179,32 +174,52 @@ def find_spans(text: str, words: Set[str], beginnings: tuple[str, ...] = ()) -> 
             for span in analyze_spans(text)
             if span.word in words or span.word.startswith(beginnings)
         ]
-    spans = []
     ascii_words = [word for word in words if word.isascii()]
-    if ascii_words:
-        # Words have no character that means anything to a regular expression. What is not
-        # ASCII is no part of it: compiling such a class takes longer than the search.
-        pattern = f"(?<![A-Za-z0-9])(?:{'|'.join(ascii_words)})(?![A-Za-z0-9])"
-        found = re.finditer(pattern, text, re.IGNORECASE | re.ASCII)
-        spans = [
-            Span(match.group().lower(), *match.span())
-            for match in found
-            if text[match.start() - 1 : match.start()] < "\x80"
-            and text[match.end() : match.end() + 1] < "\x80"
-        ]
+    spans = _ascii_spans(text, ascii_words)
     if not text.isascii():
-        chunks = _WIDE_CHUNK if beginnings or len(ascii_words) < len(words) else _FOLDING_CHUNK
-        spans += [
-            Span(*span)
-            for match in chunks.finditer(text)
-            if any(
-                word in words or word.startswith(beginnings) for word in _wide_words(match.group())
-            )
-            for span in _spans(match)
-            if span[0] in words or span[0].startswith(beginnings)
-        ]
-        spans.sort(key=lambda span: span.start)
+        folding_only = not beginnings and len(ascii_words) == len(words)
+        for chunk, base in _wide_chunks(text):
+            if folding_only and _PLAIN_WIDE.fullmatch(chunk):
+                continue
+            if any(word in words or word.startswith(beginnings) for word in _wide_words(chunk)):
+                spans += [
+                    Span(*span)
+                    for span in _spans(chunk, base)
+                    if span[0] in words or span[0].startswith(beginnings)
+                ]
+    return sorted(spans, key=lambda span: span.start)
+
+
+def _ascii_spans(text: str, words: Iterable[str]) -> list[Span]:
+    """Where *words* stand in chunks that are ASCII."""
+    # Of all letters one has a longer form in lower case, and it is not ASCII either way.
+    lowered = text.replace("\u0130", "\u0131").lower()
+    spans = []
+    for word in words:
+        start = lowered.find(word)
+        while start >= 0:
+            stop = start + len(word)
+            if (
+                not _is_of_chunk(text[start - 1 : start])
+                and not _is_of_chunk(text[stop : stop + 1])
+                and text[start:stop].isascii()
+            ):
+                spans.append(Span(word, start, stop))
+            start = lowered.find(word, start + 1)
     return spans
+
+
+def _is_of_chunk(char: str) -> bool:
+    return char >= "\x80" or char.isalnum()
+
+
+def _wide_chunks(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the chunks that are not ASCII, each with its place."""
+    for match in _WIDE_END.finditer(text):
+        start, stop = match.span()
+        while start and text[start - 1].isalnum() and text[start - 1] < "\x80":
+            start -= 1
+        yield text[start:stop], start
 
 
 def is_unspaced(word: str) -> bool:
@@ -246,11 +261,10 @@ def _cut(words: list[str]) -> list[str]:
     return words
 
 
-def _spans(match: re.Match[str]) -> Iterator[tuple[str, int, int]]:
-    """The words of one chunk, each with its place in the text."""
-    chunk, base = match.group(), match.start()
+def _spans(chunk: str, base: int) -> Iterator[tuple[str, int, int]]:
+    """The words of the chunk that begins at *base*, each with its place in the text."""
     if chunk.isascii():
-        yield chunk.lower()[:WORD_CHARS_MAX], base, match.end()
+        yield chunk.lower()[:WORD_CHARS_MAX], base, base + len(chunk)
         return
     for word, start, stop in _chunk_spans(chunk):
         yield word[:WORD_CHARS_MAX], base + start, base + stop

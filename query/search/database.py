@@ -97,8 +97,10 @@ class Database:
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
         """Run one statement and return its rows."""
-        with self._failures():
+        try:
             return list(self._connection.execute(statement, values))
+        except self._errors as error:
+            raise _failure(error) from error
 
     def execute_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """Run one statement for each of *rows*."""
@@ -154,9 +156,13 @@ class Database:
         try:
             yield
         except self._errors as error:
-            code: object = getattr(error, "extendedresult", None)
-            code = code or getattr(error, "sqlite_errorcode", None)
-            raise DatabaseFailure(code if isinstance(code, int) else ERROR, str(error)) from error
+            raise _failure(error) from error
+
+
+def _failure(error: Exception) -> DatabaseFailure:
+    code: object = getattr(error, "extendedresult", None)
+    code = code or getattr(error, "sqlite_errorcode", None)
+    return DatabaseFailure(code if isinstance(code, int) else ERROR, str(error))
 
 
 # Connections of a parent process: closing one in the child would drop its locks.

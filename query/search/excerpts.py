@@ -5,6 +5,7 @@ Excerpts: the part of a document's text that shows why it matched.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from attrs import frozen
@@ -58,7 +59,7 @@ def excerpt(text: str, query: Query, *, bytes_max: int = EXCERPT_BYTES) -> Excer
 
     Cost: O(bytes_max) and a search through *text*.
     """
-    wanted = _Wanted(query)
+    wanted = _wanted(query)
     region_start, region = 0, text
     if len(text) > 2 * SLICE_CHARS:
         region_start, region = _best_slice(text, wanted)
@@ -111,6 +112,10 @@ class _Wanted:
 
     def _has(self, word: str) -> bool:
         return word in self.words or word.startswith(self.beginnings)
+
+
+# One query cuts the excerpts of a whole page.
+_wanted = lru_cache(maxsize=8)(_Wanted)
 
 
 def _alike(words: Iterable[str], meant: Iterable[str]) -> set[str]:

@@ -5,15 +5,28 @@ a user types is syntax.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from .parsing import Phrase, Query
 from .provider import Tier
 
-__all__ = ["NEAR_WORDS", "all_words", "any_word", "exact_tiers", "faceted", "phrase"]
+__all__ = [
+    "NEAR_WORDS",
+    "all_words",
+    "any_word",
+    "exact_tiers",
+    "faceted",
+    "phrase",
+    "session_facet",
+    "type_facet",
+]
 
 NEAR_WORDS: Final = 10
+
+FACET_MARK: Final = "\ue000"
+"""Begins every facet. It is part of a token to FTS5 and of no word to the analyzer, so a
+word is looked for in all columns, which takes less time than in one of them."""
 
 
 def phrase(words: Phrase) -> str:
@@ -61,17 +74,27 @@ def faceted(
 
         kinds: Event types; None is all of them.
     """
-    match = f"body : ({body})"
+    match = f"({body})"
     # An expression cannot be empty; no session and no type has the number 0.
     if sids is not None:
-        match += f" AND meta : ({_facets('s', sorted(sids) or [0])})"
+        match += f" AND ({_either(map(session_facet, sorted(sids) or [0]))})"
     if kinds is not None:
-        match += f" AND meta : ({_facets('t', sorted(kinds) or [0])})"
+        match += f" AND ({_either(map(type_facet, sorted(kinds) or [0]))})"
     return match
 
 
-def _facets(letter: str, numbers: Sequence[int]) -> str:
-    return " OR ".join(f'"{letter}{number}"' for number in numbers)
+def session_facet(sid: int) -> str:
+    """Return the token of a session's documents."""
+    return f"{FACET_MARK}s{sid}"
+
+
+def type_facet(kid: int) -> str:
+    """Return the token of an event type's documents."""
+    return f"{FACET_MARK}t{kid}"
+
+
+def _either(facets: Iterable[str]) -> str:
+    return " OR ".join(f'"{facet}"' for facet in facets)
 
 
 def _joined(operator: str, phrases: Iterable[Phrase]) -> str:

@@ -4,7 +4,7 @@ What is looked for, one after the other: the rungs below a query, best first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from attrs import frozen
 
@@ -27,19 +27,13 @@ class Search:
         better: That of documents in better tiers, which are left out; None where there
             are none.
 
-        at_most: How many documents it can have, None where nobody knows.
-
-        expected: How many it would have by chance.
-
-        is_flat: Whether BM25 rates all of them alike: it gives nothing for words that stand
-            in more than half of the documents.
+        is_small: Whether all of them are ranked at once. Counting them first takes half as
+            long as ranking does, and is not worth it where there can hardly be many.
     """
 
     body: str
     better: str | None
-    at_most: int | None
-    expected: float
-    is_flat: bool = False
+    is_small: bool
 
 
 @frozen
@@ -70,9 +64,7 @@ def ladder(query: Query, spelling: Spelling) -> list[Rung]:
         def search() -> Search | None:
             if tier not in exact:
                 return None
-            at_most = _least(map(spelling.at_most, query.parts))
-            flat = all(map(spelling.is_everywhere, query.parts))
-            return Search(*exact[tier], at_most, spelling.expected(query.parts), flat)
+            return Search(*exact[tier], spelling.are_few_with_all(query.parts))
 
         return search
 
@@ -102,8 +94,7 @@ def close_searches(query: Query, spelling: Spelling) -> Iterator[Search]:
     """
     exact = all_words(query.parts)
     for phrases in spelling.close(query):
-        at_most = _least(map(spelling.at_most, phrases))
-        yield Search(all_words(phrases), exact, at_most, spelling.expected(phrases))
+        yield Search(all_words(phrases), exact, spelling.are_few_with_all(phrases))
 
 
 def _any(
@@ -114,12 +105,4 @@ def _any(
         return None
     spelled = [query.parts, *spelling.close(query), *((other,) for other in others)]
     better = " OR ".join(f"({all_words(phrases)})" for phrases in spelled)
-    counts = [spelling.at_most(word) for word in words]
-    known = [count for count in counts if count is not None]
-    at_most = sum(known) if len(known) == len(counts) else None
-    flat = all(map(spelling.is_everywhere, words))
-    return Search(any_word(words), better, at_most, sum(known), flat)
-
-
-def _least(counts: Iterable[int | None]) -> int | None:
-    return min((count for count in counts if count is not None), default=None)
+    return Search(any_word(words), better, spelling.are_few_with_any(words))

@@ -2,10 +2,10 @@
 What the file of an index holds.
 
 Text arrives analysed. ``fts`` has the words of each document and, in a second column,
-its facets: ``s12`` for its session and ``t3`` for its type, so that the search of one
-session is one MATCH. It is contentless, so a row of it is never changed: a document that
-is gone has no row in ``doc`` any more and so is never found, and the file is built anew
-once much of it is hidden.
+its facets, one for its session and one for its type, so that the search of one session is
+one MATCH. No word looks like a facet. The table is contentless, so a row of it is never
+changed: a document that is gone has no row in ``doc`` any more and so is never found, and
+the file is built anew once much of it is hidden.
 
 A *position* numbers what is indexed, in order: every document, and every replacement
 that has no text. It is the id of the document. What happened after a position can be told
@@ -22,7 +22,7 @@ from .database import Database, DatabaseFailure
 __all__ = ["CORRUPT_LAYOUT", "ForeignDatabase", "clear", "ensure"]
 
 # Part of an index's identity: raise it with every change of the tables or their meaning.
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 
 APPLICATION_ID: Final = 0x65766C69
 """Marks the file as an index of ours; what has another mark is never touched."""

@@ -16,7 +16,7 @@ from .typos import Shape
 __all__ = ["IndexLexicon"]
 
 COUNTED_DOCUMENTS: Final = 10_000
-"""Counting stops there: more is simply many."""
+"""Counting candidates stops there: more is simply many."""
 
 FOUND: Final = "SELECT 1 FROM fts f CROSS JOIN doc d ON d.id = f.rowid WHERE f.fts MATCH ?"
 
@@ -38,6 +38,9 @@ class IndexLexicon:
         self._read = read
         self._limits = limits
         self._hidden = hidden
+        # Of each word a count, and where counting stopped: below that it is exact.
+        self._counted: dict[str, tuple[int, int]] = {}
+        self._total: int | None = None
 
     def alike(self, shape: Shape) -> set[str]:
         """Return the words of a shape. Cost: those with its beginning, or its end."""
@@ -71,7 +74,7 @@ class IndexLexicon:
         """
         limits = self._limits
         if limits.sids is None and not self._hidden:
-            return [self.at_most(word) for word in words]
+            return [self._count(word) for word in words]
         if len(words) > 1 and not self._read(
             f"{FOUND} LIMIT 1", (limits.match(any_word(Phrase((word,)) for word in words)),)
         ):
@@ -82,15 +85,46 @@ class IndexLexicon:
             for word in words
         ]
 
-    def at_most(self, word: str) -> int:
-        """Return how many documents have *word* at most: in all sessions, gone ones too."""
-        rows = self._read("SELECT doc FROM vocabulary WHERE term = ? AND col = 'body'", (word,))
-        return rows[0][0] if rows else 0
+    def fewest(self, words: Sequence[str], stop: int) -> int:
+        """
+        Return how many documents have the rarest of *words*, counted up to *stop*.
+
+        Cost: a search for each word, up to the rarest one's count.
+        """
+        if self._limits.sids is None and not self._hidden:
+            return self.at_most(words, stop)
+        for word in sorted(words, key=len, reverse=True):
+            match = self._limits.match(phrase(Phrase((word,))))
+            stop = self._read(f"SELECT count(*) FROM ({FOUND} LIMIT ?)", (match, stop))[0][0]
+        return stop
+
+    def at_most(self, words: Sequence[str], stop: int) -> int:
+        """
+        Return how many documents have all of *words* at most, counted up to *stop*: those
+        with the rarest of them, in all sessions, gone ones too.
+        """
+        # Long words are rare words, and what is counted first bounds the counts that follow.
+        for word in sorted(words, key=len, reverse=True):
+            count, counted_to = self._counted.get(word, (0, 0))
+            if counted_to < stop and (not counted_to or count == counted_to):
+                count = self._read(
+                    "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)",
+                    (phrase(Phrase((word,))), stop),
+                )[0][0]
+                self._counted[word] = count, stop
+            stop = min(stop, count)
+        return stop
 
     def total(self) -> int:
         """Return how many documents the file holds, gone ones too."""
-        rows = self._read("SELECT sum(value) FROM state WHERE name IN ('docs', 'gone')", ())
-        return int(rows[0][0])
+        if self._total is None:
+            rows = self._read("SELECT sum(value) FROM state WHERE name IN ('docs', 'gone')", ())
+            self._total = int(rows[0][0])
+        return self._total
+
+    def _count(self, word: str) -> int:
+        rows = self._read("SELECT doc FROM vocabulary WHERE term = ? AND col = 'body'", (word,))
+        return rows[0][0] if rows else 0
 
     def _joined(self, statement: str, values: Sequence[object]) -> list[str]:
         return (self._read(statement, values)[0][0] or "").split()

@@ -13,10 +13,13 @@ from eventlog.model import EventClass
 from .expressions import faceted
 from .narrowing import DocumentScope
 
-__all__ = ["WINDOW_DOCUMENTS", "Narrowing", "narrowing"]
+__all__ = ["RANKED_DOCUMENTS_MAX", "WINDOW_DOCUMENTS", "Narrowing", "narrowing"]
 
 WINDOW_DOCUMENTS: Final = 2_000
 """Of more matches than that only the newest are ranked together."""
+
+RANKED_DOCUMENTS_MAX: Final = 5 * WINDOW_DOCUMENTS
+"""Where so many documents may match, but by chance much fewer do, all are ranked together."""
 
 
 @define

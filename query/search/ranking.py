@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any, Final, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from eventlog.model import EventClass
 
@@ -29,7 +29,8 @@ __all__ = ["Read", "newest", "ranked", "ranked_by_time"]
 DETAIL_ROWS: Final = 32
 """Matches looked up at a time."""
 
-RANKED_DOCUMENTS_MAX: Final = 5 * WINDOW_DOCUMENTS
+FIRST_ROWS: Final = 2 * DETAIL_ROWS
+"""Ranked matches taken at first; most answers need no more, and sorting few takes less."""
 
 UNCUT: Final = -1
 """The window of a place where all matches are ranked together."""
@@ -40,11 +41,26 @@ Read: TypeAlias = Callable[[str, Sequence[object]], list[Row]]
 
 @frozen
 class _Window:
-    """Hits in their order, as rows of id, sid, seq and negative relevance."""
+    """Hits in their order, as rows of id, sid, seq and negative relevance, drawn once."""
 
     tier: Tier
     place: Place
-    rows: Sequence[Row]
+    rows: Iterator[Row]
+
+
+@define
+class _Given:
+    """
+    The hits that the tiers of a walk have given so far.
+
+    Attributes:
+        ids: Them.
+
+        is_whole: Whether they are all that these tiers have.
+    """
+
+    ids: set[int] = field(factory=set)
+    is_whole: bool = True
 
 
 def ranked(
@@ -106,37 +122,41 @@ def newest(read: Read, limits: Narrowing, place: Place | None) -> Iterator[Match
 def _windows(
     read: Read, query: Query, limits: Narrowing, spelling: Spelling, place: Place | None
 ) -> Iterator[_Window]:
-    """Yield each window."""
+    """Yield each window; the one before it has been drawn to its end by then."""
+    given = _Given(is_whole=place is None)
     for rank, rung in enumerate(ladder(query, spelling)):
         if place is not None and rank < place.rank:
             continue
         begin = place if place is not None and place.rank == rank else None
         if rung.tier is Tier.CLOSE:
-            yield _close_window(read, query, limits, spelling, rank)
+            yield _close_window(read, query, limits, spelling, rank, given)
         else:
             search = rung.search()
             if search is not None:
-                yield from _tier_windows(read, limits, search, rung.tier, rank, begin)
+                yield from _tier_windows(read, limits, search, rung.tier, rank, begin, given)
 
 
 def _close_window(
-    read: Read, query: Query, limits: Narrowing, spelling: Spelling, rank: int
+    read: Read, query: Query, limits: Narrowing, spelling: Spelling, rank: int, given: _Given
 ) -> _Window:
     """
     The hits of other spellings: the best of each in turn, then the second best of each.
     Ranked together, those of the rarest spelling would come first, and it is the least
     likely to be meant.
     """
-    spelled: list[Sequence[Row]] = []
+    spelled: list[Iterator[Row]] = []
     for search in close_searches(query, spelling):
-        windows = _tier_windows(read, limits, search, Tier.CLOSE, rank, None)
+        windows = _tier_windows(read, limits, search, Tier.CLOSE, rank, None, given)
         spelled += [window.rows for window in islice(windows, 1)]
-    rows: dict[int, Row] = {}
-    for in_turn in zip_longest(*spelled):
-        for row in in_turn:
-            if row is not None:
-                rows.setdefault(row[0], row)
-    return _Window(Tier.CLOSE, Place(rank, 0, None), list(rows.values()))
+
+    def in_turn() -> Iterator[Row]:
+        ids: set[int] = set()
+        for row in chain.from_iterable(zip_longest(*spelled)):
+            if row is not None and row[0] not in ids:
+                ids.add(row[0])
+                yield row
+
+    return _Window(Tier.CLOSE, Place(rank, 0, None), in_turn())
 
 
 def _tier_windows(
@@ -146,10 +166,11 @@ def _tier_windows(
     tier: Tier,
     rank: int,
     begin: Place | None,
+    given: _Given,
 ) -> Iterator[_Window]:
     """Yield the hits of *search*, window by window."""
     window, below = (0, None) if begin is None else (begin.window, begin.below)
-    if begin is None and _is_small(search):
+    if begin is None and search.is_small:
         window = UNCUT
     match = limits.match(search.body)
     while True:
@@ -160,7 +181,11 @@ def _tier_windows(
         if below is not None:
             condition += f" AND {limits.age} < ?"
             values.append(below)
-        if search.better is not None:
+        if given.is_whole:
+            if given.ids:
+                condition += " AND f.rowid NOT IN (SELECT value FROM json_each(?))"
+                values.append(json.dumps([*given.ids]))
+        elif search.better is not None:
             # Not by FTS5's NOT: its score would count each of these words in all documents.
             condition += " AND f.rowid NOT IN (SELECT rowid FROM fts WHERE fts MATCH ?)"
             values.append(limits.match(search.better))
@@ -176,31 +201,32 @@ def _tier_windows(
             )
         if floor:
             limits.windowed = True
+            given.is_whole = False
             source += f" AND {limits.age} >= ?"
             values.append(floor[0][0])
-        # Where all would be rated 0.00, counting their words for it is left out.
-        is_flat = search.is_flat and limits.scale == 1.0
-        rating, scale = ("0.0", []) if is_flat else ("round(f.rank * ?, 2)", [limits.scale])
-        rows = read(
-            f"SELECT f.rowid, d.sid, d.seq, {rating} {source}"
-            " ORDER BY 4, d.time DESC, f.rowid DESC",
-            [*scale, match, *values],
+        statement = (
+            f"SELECT f.rowid, d.sid, d.seq, round(f.rank * ?, 2) {source}"
+            " ORDER BY 4, d.time DESC, f.rowid DESC"
         )
+        rows = _drawn(read, statement, [limits.scale, match, *values], given)
         yield _Window(tier, Place(rank, window, below), rows)
         if not floor:
             return
         window, below = window + 1, floor[0][0]
 
 
-def _is_small(search: Search) -> bool:
-    """
-    Whether all matches are ranked at once. Counting them first takes half as long as
-    ranking does, and is not worth it where there can hardly be many.
-    """
-    return search.at_most is not None and (
-        search.at_most < WINDOW_DOCUMENTS
-        or (search.at_most <= RANKED_DOCUMENTS_MAX and search.expected <= WINDOW_DOCUMENTS // 4)
-    )
+def _drawn(read: Read, statement: str, values: Sequence[object], given: _Given) -> Iterator[Row]:
+    """Yield rows: the first few, which mostly do, then all others."""
+    first = read(f"{statement} LIMIT {FIRST_ROWS}", values)
+    for row in first:
+        given.ids.add(row[0])
+        yield row
+    if len(first) == FIRST_ROWS:
+        known = {row[0] for row in first}
+        for row in read(statement, values):
+            if row[0] not in known:
+                given.ids.add(row[0])
+                yield row
 
 
 def _newest_rows(read: Read, limits: Narrowing, body: str, below: int | None) -> list[Row]:
@@ -220,7 +246,7 @@ def _one_by_one(
     read: Read, tier: Tier, rank: int, rows: Sequence[Row], limits: Narrowing
 ) -> Iterator[Match]:
     """Yield matches that are each a place of their own: a walk begins there with this one."""
-    for match in _detailed(read, _Window(tier, Place(rank, 0, None), rows), limits):
+    for match in _detailed(read, _Window(tier, Place(rank, 0, None), iter(rows)), limits):
         yield evolve(match, place=Place(rank, 0, match.seq + 1))
 
 

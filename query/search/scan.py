@@ -308,8 +308,11 @@ class _SessionLexicon:
     def documents(self, words: Sequence[str]) -> list[int]:
         return [self._counts[word] for word in words]
 
-    def at_most(self, word: str) -> int:
-        return self._counts[word]
+    def fewest(self, words: Sequence[str], stop: int) -> int:
+        return min(stop, *(self._counts[word] for word in words))
+
+    def at_most(self, words: Sequence[str], stop: int) -> int:
+        return self.fewest(words, stop)
 
 
 def _hit(match: Match, words: Words, phrases: Sequence[Phrase], tier: Tier | None) -> _Hit | None:

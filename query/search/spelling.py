@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from eventlog.values import JSONValue
 
 from ..errors import Code, SessionQueryError
-from .limits import WINDOW_DOCUMENTS
+from .limits import RANKED_DOCUMENTS_MAX, WINDOW_DOCUMENTS
 from .parsing import Phrase, Query, is_fuzzy
 from .typos import CANDIDATES_MAX, Shape, nearest, shapes
 
@@ -41,8 +41,14 @@ class Lexicon(Protocol):
     def documents(self, words: Sequence[str]) -> Sequence[int]:
         """Return how many documents have each of *words*, roughly where there are many."""
 
-    def at_most(self, word: str) -> int:
-        """Return how many documents have *word* at most, the gone and the others included."""
+    def fewest(self, words: Sequence[str], stop: int) -> int:
+        """Return how many documents have the rarest of *words*, counted up to *stop*."""
+
+    def at_most(self, words: Sequence[str], stop: int) -> int:
+        """
+        Return how many documents have all of *words* at most, the gone and the others
+        included, counted up to *stop*.
+        """
 
     def total(self) -> int:
         """Return how many documents there are, in the terms of :meth:`at_most`."""
@@ -68,7 +74,6 @@ class Spelling:
         self._lexicon = lexicon
         self._candidates: dict[str, list[tuple[int, str]]] = {}
         self._levels: dict[str, int] = {}
-        self._bounds: dict[Phrase, int | None] = {}
         if facts:
             try:
                 levels, candidates = facts
@@ -137,41 +142,47 @@ class Spelling:
         """Tell whether *part* stands in so many documents that it says little."""
         return self._level(part) == COMMON
 
-    def is_everywhere(self, part: Phrase) -> bool:
-        """Tell whether *part* is a word in more than half of all documents."""
-        if len(part.words) > 1 or part.open_ended:
-            return False
-        count = self.at_most(part)
-        return count is not None and 2 * count > self._lexicon.total()
-
-    def at_most(self, phrase: Phrase) -> int | None:
+    def are_few_with_all(self, phrases: Sequence[Phrase]) -> bool:
         """
-        Return how many documents have *phrase* at most: those with its rarest word. None
-        where nobody knows: of the beginning of a word.
+        Tell whether all documents with every one of *phrases* can be ranked at once: there
+        cannot be many, or hardly so.
         """
-        if phrase not in self._bounds:
-            words = phrase.words[:-1] if phrase.open_ended else phrase.words
-            counts = [self._lexicon.at_most(word) for word in words]
-            self._bounds[phrase] = min(counts, default=None)
-        return self._bounds[phrase]
-
-    def expected(self, phrases: Iterable[Phrase]) -> float:
-        """
-        Return in how many documents all of *phrases* would stand together by chance.
-        """
+        stop = RANKED_DOCUMENTS_MAX + 1
+        counts = [count for count in (self._at_most(p, stop) for p in phrases) if count is not None]
+        least = min(counts, default=stop)
+        if least < WINDOW_DOCUMENTS or least == stop:
+            return least < stop
         total = max(self._lexicon.total(), 1)
-        share = 1.0
+        expected = float(total)
         for phrase in phrases:
-            bound = self.at_most(phrase)
-            share *= 1.0 if bound is None else bound / total
-        return total * share
+            count = self._at_most(phrase, total)
+            expected *= 1.0 if count is None else count / total
+        return expected <= WINDOW_DOCUMENTS // 4
+
+    def are_few_with_any(self, phrases: Iterable[Phrase]) -> bool:
+        """Tell whether the documents with any of *phrases* can be ranked at once."""
+        left = WINDOW_DOCUMENTS
+        for phrase in phrases:
+            count = self._at_most(phrase, left)
+            if count is None or count == left:
+                return False
+            left -= count
+        return True
+
+    def _at_most(self, phrase: Phrase, stop: int) -> int | None:
+        """
+        Return how many documents have *phrase* at most: those with its rarest word, counted
+        up to *stop*. None where nobody knows: of the beginning of a word.
+        """
+        words = phrase.words[:-1] if phrase.open_ended else phrase.words
+        return self._lexicon.at_most(words, stop) if words else None
 
     def _level(self, part: Phrase) -> int:
         if part.open_ended:
             return COMMON
         name = " ".join(part.words)
         if name not in self._levels:
-            count = min(self._lexicon.documents(part.words))
+            count = self._lexicon.fewest(part.words, WINDOW_DOCUMENTS + 1)
             self._levels[name] = (
                 ABSENT if count == 0 else RARE if count <= WINDOW_DOCUMENTS else COMMON
             )

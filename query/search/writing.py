@@ -20,6 +20,7 @@ from eventlog.vocabulary import Vocabulary
 from ..errors import Code, SessionQueryError
 from .analyzer import analyze
 from .database import Database
+from .expressions import session_facet, type_facet
 from .parsing import is_fuzzy_word
 
 __all__ = [
@@ -245,7 +246,8 @@ class IndexWriter:
                 batch.documents.append(
                     (position, sid, event.seq, event.time, kind, turn, event.is_node)
                 )
-                batch.bodies.append((position, " ".join(words), f"s{sid} t{kind}"))
+                facets = f"{session_facet(sid)} {type_facet(kind)}"
+                batch.bodies.append((position, " ".join(words), facets))
                 batch.words.update(words)
                 batch.chars += len(text)
                 batch.tallies[sid, kind] = batch.tallies.get((sid, kind), 0) + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,11 +52,14 @@ class Known:
     def of_length(self, chars_min: int, chars_max: int) -> list[str]:
         return [word for word in self.counts if chars_min <= len(word) <= chars_max]
 
-    def documents(self, words: list[str] | tuple[str, ...]) -> list[int]:
+    def documents(self, words: Sequence[str]) -> list[int]:
         return [self.counts.get(word, 0) for word in words]
 
-    def at_most(self, word: str) -> int:
-        return self.counts.get(word, 0)
+    def fewest(self, words: Sequence[str], stop: int) -> int:
+        return min(stop, *self.documents(words))
+
+    def at_most(self, words: Sequence[str], stop: int) -> int:
+        return self.fewest(words, stop)
 
 
 def test_the_nearest_then_the_most_frequent_spelling_comes_first() -> None:
