@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import Attribute, field, frozen
 
-from eventlog.errors import EventLogError, InvalidArgument, SequenceConflict
-from eventlog.model import Event, HeadKey, SessionHead
+from eventlog.errors import (
+    EventLogError,
+    InvalidArgument,
+    SequenceConflict,
+    StoreClosed,
+    StoreReadOnly,
+)
+from eventlog.model import Event, Fault, HeadKey, SessionHead
 from eventlog.values import check_index
 
 if TYPE_CHECKING:
     from eventlog.live import LiveSessions
     from eventlog.store import EventStore
 
-__all__ = ["PruneAccount", "PrunePolicy", "Pruned", "Spared", "prune"]
+__all__ = ["PruneAccount", "PrunePolicy", "Pruned", "Spared", "can_archive", "prune"]
 
 WINDOW_EVENTS: Final = 512
 
@@ -81,10 +87,14 @@ class Spared:
     Attributes:
         session_id: The session.
 
-        reason: ``"live"``, ``"grew"`` while it was its turn, or why it failed.
+        kind: ``"live"``, ``"grew"`` while it was its turn, ``"no archive"`` where the store
+            is to archive and cannot, or the class of the error, such as ``"StoreBusy"``.
+
+        reason: The same for a person.
     """
 
     session_id: str
+    kind: str
     reason: str
 
 
@@ -101,12 +111,15 @@ class PruneAccount:
         spared: Those that the policy names and that were left, with the reason.
 
         dry_run: Whether nothing was changed.
+
+        faults: What could not be looked at, and so was left.
     """
 
     found: int
     pruned: tuple[Pruned, ...]
     spared: tuple[Spared, ...]
     dry_run: bool
+    faults: tuple[Fault, ...] = ()
 
 
 def prune(
@@ -150,7 +163,8 @@ def prune(
     if type(policy) is not PrunePolicy:
         raise InvalidArgument("policy", f"must be a PrunePolicy, not {type(policy).__name__}")
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    heads = sorted(_heads(store), key=lambda head: (_last(head), head.header.id))
+    faults: list[Fault] = []
+    heads = sorted(_heads(store, faults), key=lambda head: (_last(head), head.header.id))
     candidates = heads[: max(0, len(heads) - policy.keep_newest)]
     pruned: list[Pruned] = []
     spared: list[Spared] = []
@@ -160,18 +174,26 @@ def prune(
             continue
         if policy.cwd is not None and header.cwd != policy.cwd:
             continue
-        reason = _take(store, head, archive, live, dry_run)
-        if reason is None:
+        why = _take(store, head, archive, live, dry_run)
+        if why is None:
             pruned.append(Pruned(header.id, head.length, last, archive is not None))
         else:
-            spared.append(Spared(header.id, reason))
-    return PruneAccount(len(heads), tuple(pruned), tuple(spared), dry_run)
+            spared.append(Spared(header.id, *why))
+    return PruneAccount(len(heads), tuple(pruned), tuple(spared), dry_run, tuple(faults))
 
 
-def _heads(store: EventStore) -> Iterator[SessionHead]:
+def can_archive(store: EventStore) -> bool:
+    """Tell whether *store* has a form for sessions at rest; a wrapper may say so in vain."""
+    from eventlog.store import EventStore
+
+    return type(store)._archive is not EventStore._archive
+
+
+def _heads(store: EventStore, faults: list[Fault]) -> Iterator[SessionHead]:
     key: HeadKey | None = None
     while True:
         page = store.heads(after=key, limit=1_000)
+        faults += page.faults
         yield from page.items
         key = page.next_key
         if key is None:
@@ -190,30 +212,33 @@ def _take(
     archive: EventStore | None,
     live: LiveSessions | None,
     dry_run: bool,
-) -> str | None:
-    """Take one session out; returns why it was not."""
+) -> tuple[str, str] | None:
+    """Take one session out; returns the kind and the reason where it was not."""
     session_id = head.header.id
 
     def is_live() -> bool:
         return live is not None and live.get(session_id) is not None
 
     if is_live():
-        return "live"
+        return "live", "it is live"
     if dry_run:
         return None
     try:
         if archive is store:
-            return None if store.archive(session_id) else "its store has no archive"
+            kept = store.archive(session_id)
+            return None if kept else ("no archive", "its store has no archive")
         if archive is not None:
             archive_session(store, session_id, archive)
         now = store.head(session_id)
         if now is None or now != head:
-            return "grew"
+            return "grew", "it was used meanwhile"
         if is_live():
-            return "live"
+            return "live", "it is live"
         store.delete(session_id)
+    except (StoreReadOnly, StoreClosed):
+        raise  # and so it would be for every other session
     except EventLogError as error:
-        return str(error)
+        return type(error).__name__, str(error)
     return None
 
 

@@ -115,23 +115,33 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except Exception as error:
         code, line = describe(error)
+        ended = _flushed(DONE)
+        if ended != DONE:
+            return ended  # what failed is the answer's own way out
         complain(line)
         return code
 
 
 def _flushed(code: int) -> int:
+    """Return *code* once the answer is out, else the code that says why it is not."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         return _pipe_closed()
     except OSError as error:
+        _drop_output()
         complain(f"standard output: {error.strerror}")
         return FAILED
     return code
 
 
 def _pipe_closed() -> int:
-    # Whoever reads us has enough. The interpreter would complain when it flushes at exit.
+    # Whoever reads us has enough.
+    _drop_output()
+    return PIPE_CLOSED
+
+
+def _drop_output() -> None:
+    # The interpreter flushes once more when it exits, and would complain.
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
-    return PIPE_CLOSED

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from os.path import commonprefix
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +29,7 @@ from .options import (
     querying,
     session_argument,
     store_option,
+    whole,
 )
 from .output import (
     Part,
@@ -70,7 +74,7 @@ def register(group: click.Group) -> None:
     "-n",
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=whole(1),
     default=50,
     help="At most so many; 50 without it.",
 )
@@ -112,8 +116,15 @@ def list_sessions(
         else:
             damaged = _show_page(query, page)
     if not page.items and not page.faults:
-        complain(f"no sessions in {held.location}" + (" pass the filters" if filters else ""))
+        _say_none(held.location, filtered=bool(filters))
     return DAMAGED if damaged else DONE if page.items else NONE_FOUND
+
+
+def _say_none(location: str, *, filtered: bool) -> None:
+    if filtered:
+        complain(f"no session in {location} passes the filters")
+    else:
+        complain(f"no sessions in {location}; eventlog import and eventlog demo bring some")
 
 
 def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
@@ -143,10 +154,31 @@ def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
                 (title, style),
             )
         )
-    screen.table(["SESSION", "BEGUN", "EVENTS", "FOLDER", "TITLE"], rows, right="EVENTS")
+    front = _front_characters([record.header.id for record in page.items])
+    screen.table(
+        ["SESSION", "BEGUN", "EVENTS", "FOLDER", "TITLE"],
+        rows,
+        right="EVENTS",
+        narrow=[
+            ("FOLDER", 12),
+            ("SESSION", max(front + 1, 13)),
+            ("FOLDER", 0),
+            ("SESSION", max(front + 1, 9)),
+            ("EVENTS", 0),
+            ("BEGUN", 0),
+        ],
+        tails="FOLDER",
+    )
     if page.next_cursor is not None:
         complain(f"there are more: --cursor {page.next_cursor}")
     return complain_of_faults(page.faults) > 0 or damaged
+
+
+def _front_characters(ids: Sequence[str]) -> int:
+    """Return how many characters tell *ids* apart by their fronts."""
+    ordered = sorted(ids)
+    shared = (len(commonprefix(pair)) for pair in pairwise(ordered))  # noqa: RUF071 - so it is
+    return max(shared, default=0) + 1
 
 
 @click.command(
@@ -159,14 +191,10 @@ def _show_page(query: SessionQuery, page: Page[SessionRecord]) -> bool:
     ),
 )
 @session_argument
-@click.argument("seq", metavar="SEQ", type=click.IntRange(min=0))
+@click.argument("seq", metavar="SEQ", type=whole(0))
 @store_option
-@click.option(
-    "--before", metavar="N", type=click.IntRange(0, 50), default=0, help="So many before it."
-)
-@click.option(
-    "--after", metavar="N", type=click.IntRange(0, 50), default=0, help="So many behind it."
-)
+@click.option("--before", metavar="N", type=whole(0, 50), default=0, help="So many before it.")
+@click.option("--after", metavar="N", type=whole(0, 50), default=0, help="So many behind it.")
 @json_option
 def read_event(
     session: str, seq: int, store: str | None, before: int, after: int, as_json: bool
@@ -214,7 +242,7 @@ def read_event(
 @click.option(
     "--at",
     metavar="LENGTH",
-    type=click.IntRange(min=0),
+    type=whole(0),
     help="As it was when the log had so many events.",
 )
 @json_option
@@ -241,7 +269,12 @@ def read_surface(session: str, store: str | None, at: int | None, as_json: bool)
                 text if screen.terminal else cut_characters(text, _TEXT_CHARACTERS_MAX).text,
             )
         )
-    screen.table(["SEQ", "TIME", "TYPE", "SIZE", "TEXT"], rows, right="SEQ SIZE")
+    screen.table(
+        ["SEQ", "TIME", "TYPE", "SIZE", "TEXT"],
+        rows,
+        right="SEQ SIZE",
+        narrow=[("TYPE", 12), ("SIZE", 0), ("TIME", 0)],
+    )
     if not rows:
         complain(f"the surface of {session_id} is empty")
     return DONE if rows else NONE_FOUND

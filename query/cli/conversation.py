@@ -23,6 +23,7 @@ from .options import (
     querying,
     session_argument,
     store_option,
+    whole,
 )
 from .output import Screen, complain, counted, print_json, short_path
 from .times import instant, shown_time
@@ -51,15 +52,15 @@ def register(group: click.Group) -> None:
     "-n",
     "--last",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=whole(1),
     default=100,
     help="The newest so many; 100 without it.",
 )
 @click.option("--all", "everything", is_flag=True, help="All of it, from the start.")
 @click.option("--full", is_flag=True, help="Whole texts, and what tools answered.")
 @click.option("--log", "log_only", is_flag=True, help="Also what the model never sees.")
-@click.option("--from", "first", metavar="SEQ", type=click.IntRange(min=0), help="From here on.")
-@click.option("--to", "final", metavar="SEQ", type=click.IntRange(min=0), help="Up to here.")
+@click.option("--from", "first", metavar="SEQ", type=whole(0), help="From here on.")
+@click.option("--to", "final", metavar="SEQ", type=whole(0), help="Up to here.")
 @click.option("--type", "types", metavar="TYPE", multiple=True, help="Only this type; repeatable.")
 @click.option(
     "--class",

@@ -16,7 +16,15 @@ from eventlog.store import EventStore
 
 from .failures import DAMAGED, DONE, NONE_FOUND
 from .options import examples, json_option, opened
-from .output import Screen, complain, print_json, shown_size
+from .output import (
+    FAULTS_SHOWN_MAX,
+    Screen,
+    complain,
+    complain_of_more,
+    counted,
+    print_json,
+    shown_size,
+)
 
 __all__ = ["register"]
 
@@ -55,17 +63,20 @@ def copy(source: str, destination: str, as_json: bool) -> int:
         print_json(account)
     else:
         _show(account)
-    for refusal in account.refused:
-        whole = "" if not refusal.stored else f"; {refusal.stored} of its events are there"
+    if not account.found:
+        complain(f"no sessions in {read.location}")
+    for refusal in account.refused[:FAULTS_SHOWN_MAX]:
+        part = f"; {refusal.stored:,} of its events are there" if refusal.stored else ""
         name = refusal.session_id or refusal.path or "a session"
-        complain(f"refused {name}: {refusal.reason or refusal.kind}{whole}")
+        complain(f"refused {name}: {refusal.reason or refusal.kind}{part}")
+    complain_of_more(len(account.refused) - FAULTS_SHOWN_MAX)
     return DAMAGED if account.refused else DONE if account.found else NONE_FOUND
 
 
 def _show(account: CopyAccount) -> None:
     Screen().line(
         f"{account.found:,} found = {account.copied:,} copied + {account.same:,} same + "
-        f"{len(account.refused):,} refused; {account.events:,} events, "
+        f"{len(account.refused):,} refused; {counted(account.events, 'event')}, "
         f"{shown_size(account.bytes)} added"
     )
 

@@ -138,6 +138,7 @@ def _tell_reads(screen: Screen, report: DemoReport) -> None:
             for read in report.reads
         ],
         right="RECORDS ROWS BYTES",
+        narrow=[("READ", 16), ("ROWS", 0), ("RECORDS", 0)],
     )
     screen.line()
     screen.line(

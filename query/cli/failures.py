@@ -13,6 +13,7 @@ from eventlog.errors import (
     InvalidArgument,
     InvalidSurface,
     MissingExtra,
+    SequenceConflict,
     SessionDeleted,
     SessionNotFound,
     UnsupportedFormat,
@@ -33,6 +34,7 @@ __all__ = [
     "USAGE",
     "NothingFound",
     "UsageError",
+    "code_of",
     "describe",
 ]
 
@@ -56,7 +58,13 @@ class UsageError(EventLogError, ValueError):
     """A command was called wrongly, as no parser can tell. The one fact is the line to say."""
 
 
-_DAMAGE: Final = (CorruptLog, InvalidSurface, HeaderConflict, UnsupportedFormat)
+_DAMAGE: Final = (
+    CorruptLog,
+    InvalidSurface,
+    HeaderConflict,
+    SequenceConflict,
+    UnsupportedFormat,
+)
 _NOT_FOUND: Final = (NothingFound, SessionNotFound, SessionDeleted)
 _USAGE: Final = (UsageError, InvalidArgument, ValueRejected, MissingExtra)
 
@@ -77,13 +85,16 @@ def describe(error: Exception) -> tuple[int, str]:
     """Return the exit code of *error* and the line that tells a person."""
     if isinstance(error, SessionQueryError):
         return _QUERY_CODES.get(error.code, USAGE), error.detail
-    if isinstance(error, _NOT_FOUND):
-        return NONE_FOUND, str(error)
-    if isinstance(error, _DAMAGE):
-        return DAMAGED, str(error)
-    if isinstance(error, _USAGE):
-        return USAGE, str(error)
     if isinstance(error, EventLogError):
-        return FAILED, str(error)
+        return code_of(type(error)), str(error)
     # A fault of ours, or of the system below: named, so that it can be reported.
     return FAILED, f"{type(error).__name__}: {error}"
+
+
+def code_of(error: type[EventLogError]) -> int:
+    """Return the exit code of a class of errors."""
+    if issubclass(error, _NOT_FOUND):
+        return NONE_FOUND
+    if issubclass(error, _DAMAGE):
+        return DAMAGED
+    return USAGE if issubclass(error, _USAGE) else FAILED

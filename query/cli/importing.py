@@ -20,12 +20,20 @@ from eventlog.store import EventStore
 
 from .failures import DAMAGED, DONE, NONE_FOUND, UsageError
 from .options import examples, json_option, opened, store_option
-from .output import Screen, complain, print_json, short_path, shown_size
+from .output import (
+    FAULTS_SHOWN_MAX,
+    Screen,
+    complain,
+    complain_of_more,
+    counted,
+    print_json,
+    short_path,
+    shown_size,
+)
 
 __all__ = ["register"]
 
 ALL: Final = "all"
-FAULTS_SHOWN_MAX: Final = 20
 
 
 def register(group: click.Group) -> None:
@@ -100,12 +108,23 @@ def _chosen(
         raise UsageError(f"no tool {tool!r}; known are {', '.join(sources)} and {ALL}")
     source = sources[tool]
     if paths:
-        return [(source, [path.expanduser() for path in paths])]
+        return [(source, [_there(path.expanduser()) for path in paths])]
     places = _existing(source)
     if not places:
         looked = ", ".join(map(str, source.usual_places(os.environ))) or "no usual place"
         complain(f"{source.title} has left nothing here ({looked}); give a PATH")
     return [(source, places)]
+
+
+def _there(path: Path) -> Path:
+    """Return *path*, where there is something; what may not be looked at is told later."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"PATH: there is no {path}") from None
+    except (OSError, ValueError):
+        pass  # the source says what is wrong with it
+    return path
 
 
 def _existing(source: TranscriptSource) -> list[Path]:
@@ -154,30 +173,32 @@ def _print_account(source: TranscriptSource, account: ImportAccount, places: lis
     where = ", ".join(short_path(str(place)) for place in places)
     screen.line((source.title, "bold"), f" from {where}" if where else "")
     screen.line(
-        f"  sessions  {account.found} found = {account.new} new + {account.grown} grown "
-        f"+ {account.same} same + {len(account.refused)} refused"
+        f"  sessions  {account.found:,} found = {account.new:,} new + {account.grown:,} grown "
+        f"+ {account.same:,} same + {len(account.refused):,} refused"
     )
     records = account.records
     screen.line(
-        f"  records   {records.found} found = {records.mapped} mapped "
-        f"+ {records.kept} kept as they are + {records.refused} refused"
+        f"  records   {records.found:,} found = {records.mapped:,} mapped "
+        f"+ {records.kept:,} kept as they are + {records.refused:,} refused"
     )
-    screen.line(f"  events    {account.events} added, from {shown_size(records.bytes_read)} read")
+    screen.line(f"  events    {account.events:,} added, from {shown_size(records.bytes_read)} read")
     if account.rewritten:
-        screen.line(f"  rewritten {account.rewritten} events added where the source had changed")
+        screen.line(
+            f"  rewritten {counted(account.rewritten, 'event')} added where the source had changed"
+        )
     if records.altered:
         screen.line(
-            f"  altered   {records.altered} records held something that no log can; "
-            "their exact text is kept beside it"
+            f"  altered   {counted(records.altered, 'record')} held something that no log can; "
+            "the exact text is kept beside it"
         )
     for refused in account.refused[:FAULTS_SHOWN_MAX]:
         complain(f"refused {refused.path}: {refused.kind}: {refused.reason}")
     for fault in records.faults[:FAULTS_SHOWN_MAX]:
         place = "" if fault.line is None else f", line {fault.line}"
         place += "" if fault.offset_bytes is None else f", byte {fault.offset_bytes}"
-        several = "" if fault.records == 1 else f" ({fault.records} records)"
+        several = "" if fault.records == 1 else f" ({fault.records:,} records)"
         complain(f"refused {fault.path}{place}: {fault.kind}: {fault.reason}{several}")
     more = max(len(account.refused) - FAULTS_SHOWN_MAX, 0)
-    more += max(len(records.faults) - FAULTS_SHOWN_MAX, 0)
-    if more:
-        complain(f"… and {more} more; --json names all")
+    complain_of_more(more + max(len(records.faults) - FAULTS_SHOWN_MAX, 0))
+    if places and not account.found:
+        complain(f"nothing of {source.title} was found there")

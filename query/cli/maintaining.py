@@ -7,19 +7,27 @@ Those that change something tell first what they would do, and do it with ``--ap
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
 from attrs import asdict
 
+from eventlog import errors
 from eventlog.findings import Finding
-from eventlog.pruning import PruneAccount, PrunePolicy, archive_session, prune
+from eventlog.pruning import (
+    PruneAccount,
+    PrunePolicy,
+    Spared,
+    archive_session,
+    can_archive,
+    prune,
+)
 from eventlog.store import EventStore
 
-from .failures import DAMAGED, DONE, FAILED, NONE_FOUND, UsageError
-from .options import examples, find_session, json_option, opened, store_option
-from .output import Screen, complain, counted, print_json
+from .failures import DAMAGED, DONE, FAILED, NONE_FOUND, UsageError, code_of
+from .options import examples, find_session, json_option, opened, store_option, whole
+from .output import Screen, complain, complain_of_faults, counted, print_json
 from .times import shown_time
 
 __all__ = ["register"]
@@ -54,11 +62,22 @@ def verify_store(store: str | None, as_json: bool) -> int:
         findings = list(held.verify())
         if as_json:
             print_json([_record(finding) for finding in findings])
-        else:
+        elif findings:
             _show(findings)
-            if not findings:
-                Screen().line(f"nothing found in {held.location}")
+        if not findings and _is_empty(held):
+            return NONE_FOUND
+        if not findings and not as_json:
+            Screen().line(f"nothing wrong in {held.location}")
     return DAMAGED if findings else DONE
+
+
+def _is_empty(store: EventStore) -> bool:
+    """Tell whether a store has no session at all, and say so: its path may be mistyped."""
+    page = store.heads(limit=1)
+    if page.items or page.faults:
+        return False
+    complain(f"no sessions in {store.location}")
+    return True
 
 
 @click.command(
@@ -87,8 +106,10 @@ def repair_store(store: str | None, applied: bool, as_json: bool) -> int:
             print_json([_record(finding) for finding in findings])
         else:
             _show(findings, changes=True)
-            if not findings:
-                Screen().line(f"nothing to mend in {held.location}")
+        if not findings and _is_empty(held):
+            return NONE_FOUND
+        if not findings and not as_json:
+            Screen().line(f"nothing to mend in {held.location}")
     mended = [finding for finding in findings if finding.change is not None]
     if mended and not applied:
         complain(f"{len(mended)} of {len(findings)} can be mended: --apply does it")
@@ -163,19 +184,23 @@ def archive_sessions(
     with opened(store, read_only=to is not None) as held:
         ids = [find_session(held, session) for session in sessions]
         if to is None:
+            _check_archives(held, "--to jsonl:PATH copies a session into one that does")
             done = {session_id: held.archive(session_id) for session_id in ids}
         else:
             with opened(to, read_only=False) as target:
+                _check_archives(target, "--to takes jsonl:PATH")
                 done = {one: archive_session(held, one, target) for one in ids}
     if as_json:
         print_json([{"session_id": one, "compressed": done[one]} for one in done])
     else:
-        for session_id in ids:
+        for session_id in done:
             Screen().line(f"{session_id}: {'archived' if done[session_id] else 'not compressed'}")
-    if not all(done.values()):
-        complain("only a jsonl store compresses; --to copies a session into one")
-        return FAILED
-    return DONE
+    return DONE if all(done.values()) else FAILED
+
+
+def _check_archives(store: EventStore, otherwise: str) -> None:
+    if not can_archive(store):
+        raise UsageError(f"{store.location} is no store that compresses: {otherwise}")
 
 
 @click.command(
@@ -191,7 +216,7 @@ def archive_sessions(
 @click.option(
     "--older-than", "age", metavar="AGE", required=True, help="Unused for so long: 12h, 90d, 8w."
 )
-@click.option("--keep", "keep", type=click.IntRange(min=0), default=0, help="Spare the newest N.")
+@click.option("--keep", "keep", type=whole(0), default=0, help="Spare the newest N.")
 @click.option("--cwd", metavar="DIR", help="Only sessions of this directory.")
 @click.option("--archive", "to", metavar="URL", help="Keep each in this store: jsonl:PATH.")
 @apply_option
@@ -216,21 +241,42 @@ def prune_store(
         else:
             with opened(to, read_only=not applied) as target:
                 account = _pruned_into(held, target, policy, applied)
+        if not account.found and not account.faults:
+            complain(f"no sessions in {held.location}")
     if as_json:
         print_json(account)
     else:
         _show_account(account)
-    for one in account.spared:
-        complain(f"left {one.session_id}: {one.reason}")
-    if account.spared:
-        return DAMAGED
-    return DONE if account.pruned else NONE_FOUND
+    codes = [DONE if account.pruned else NONE_FOUND, *_complain_of_spared(account.spared)]
+    if complain_of_faults(account.faults):
+        codes.append(DAMAGED)
+    return max(codes)
+
+
+def _complain_of_spared(spared: Sequence[Spared]) -> Iterator[int]:
+    """Say what was left, a line a kind; yields the exit code of each kind."""
+    kinds: dict[str, list[Spared]] = {}
+    for one in spared:
+        kinds.setdefault(one.kind, []).append(one)
+    for kind, several in kinds.items():
+        first = several[0]
+        if len(several) == 1:
+            complain(f"left {first.session_id}: {first.reason}")
+        else:
+            complain(
+                f"left {len(several):,} sessions ({kind}), such as {first.session_id}: "
+                f"{first.reason}; --json names all"
+            )
+        error = getattr(errors, kind, None)
+        yield DONE if error is None else code_of(error)
 
 
 def _pruned_into(
     store: EventStore, target: EventStore, policy: PrunePolicy, applied: bool
 ) -> PruneAccount:
     same = type(store) is type(target) and store.location == target.location
+    if same:
+        _check_archives(store, "--archive takes another one")
     return prune(store, policy, dry_run=not applied, archive=store if same else target)
 
 
@@ -247,9 +293,16 @@ def _milliseconds(age: str) -> int:
 
 def _show_account(account: PruneAccount) -> None:
     screen = Screen()
-    for one in account.pruned:
-        screen.line(f"{one.session_id}  {shown_time(one.last_ms)}  {counted(one.events, 'event')}")
+    screen.table(
+        ["LAST USED", "EVENTS", "SESSION"],
+        [
+            (shown_time(one.last_ms), f"{one.events:,}", (one.session_id, "cyan"))
+            for one in account.pruned
+        ],
+        right="EVENTS",
+        narrow=[("EVENTS", 0)],
+    )
     verb = "would be taken out" if account.dry_run else "taken out"
-    screen.line(f"{len(account.pruned):,} of {account.found:,} sessions {verb}")
+    screen.line(f"{len(account.pruned):,} of {counted(account.found, 'session')} {verb}")
     if account.dry_run and account.pruned:
         complain("nothing was changed: --apply does it")

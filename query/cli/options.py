@@ -29,6 +29,7 @@ __all__ = [
     "querying",
     "session_argument",
     "store_option",
+    "whole",
 ]
 
 
@@ -66,6 +67,36 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON with the fields of the Python records."
 )
 session_argument = click.argument("session", metavar="SESSION", shell_complete=_complete_session)
+
+
+class _Whole(click.ParamType):
+    """A whole number within bounds, inclusive."""
+
+    name = "whole number"
+
+    def __init__(self, least: int, most: int | None) -> None:
+        self.least = least
+        self.most = most
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        bounds = f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+        # int() takes signs, spaces, underscores and thousands of digits.
+        given = str(value)
+        if not (given.isdecimal() and given.isascii() and len(given) < 20):
+            self.fail(f"must be a whole number, {bounds}, not {given!r:.60}", param, ctx)
+        number = int(given)
+        if number < self.least or (self.most is not None and number > self.most):
+            self.fail(f"must be a whole number, {bounds}, not {number}", param, ctx)
+        return number
+
+
+def whole(least: int, most: int | None = None) -> click.ParamType:
+    """Return the type of an argument that is a whole number, both bounds inclusive."""
+    return _Whole(least, most)
 
 
 def examples(*lines: str, note: str = "") -> str:
@@ -108,6 +139,8 @@ def find_session(store: EventStore, given: str) -> str:
     # What no id can be can still be the front of none; ask for neither.
     if _could_be_id(given) and store.head(given) is not None:
         return given
+    # A narrow terminal shows the front of an id so.
+    given = given.removesuffix("…") or given
     found: list[str] = []
     key: HeadKey | None = None
     while len(found) <= SHOWN_MAX:

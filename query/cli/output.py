@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
@@ -20,15 +20,19 @@ from eventlog.errors import MissingExtra
 from eventlog.model import Fault
 from eventlog.query.text import escape_json, one_line, valid, visible
 
+from .columns import cells_of, cut_to, fitted
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
 __all__ = [
+    "FAULTS_SHOWN_MAX",
     "Part",
     "Screen",
     "complain",
     "complain_of_faults",
+    "complain_of_more",
     "counted",
     "print_json",
     "print_json_line",
@@ -66,25 +70,38 @@ def prepare_streams() -> bool:
     return is_heard
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, nouns: str = "") -> str:
     """Return a number of things in words: ``1 event``, ``1,204 events``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 def complain(line: str) -> None:
     """Say something about the answer on standard error, on one line."""
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        pass  # it fails again at the end of the command, and is told there
     print(f"eventlog: {one_line(line)}", file=sys.stderr)
 
 
+FAULTS_SHOWN_MAX: Final = 20
+
+
 def complain_of_faults(faults: Iterable[Fault]) -> int:
-    """Name each fault on standard error; returns how many there were."""
+    """Name faults on standard error, the first twenty; returns how many there were."""
     held = list(faults)
-    for fault in held:
+    for fault in held[:FAULTS_SHOWN_MAX]:
         subject = fault.path or fault.session_id or "a session"
         about = fault.detail if subject in fault.detail else f"{subject}: {fault.detail}"
         complain(f"{fault.kind}: {about}")
+    complain_of_more(len(held) - FAULTS_SHOWN_MAX)
     return len(held)
+
+
+def complain_of_more(left: int) -> None:
+    """Say that so many are not named one by one; nothing where none is left."""
+    if left > 0:
+        complain(f"… and {left:,} more; --json names all")
 
 
 def print_json(record: object) -> None:
@@ -186,12 +203,26 @@ class Screen:
         text = f"── {one_line(title)} "
         self.line((text + "─" * max(2, width - self.cells(text)), style))
 
-    def table(self, heads: Sequence[str], rows: Iterable[Sequence[Part]], right: str = "") -> None:
+    def table(
+        self,
+        heads: Sequence[str],
+        rows: Iterable[Sequence[Part]],
+        *,
+        right: str = "",
+        narrow: Sequence[tuple[str, int]] = (),
+        tails: str = "",
+    ) -> None:
         """
         Print rows in columns, the last one cut at the terminal's edge.
 
         Args:
             right: Heads of columns that are aligned to the right, separated by spaces.
+
+            narrow: What gives way on a terminal where the last column has too little room,
+                one after the other: a head, and the cells to which its column may be cut; 0
+                leaves it out.
+
+            tails: Heads of columns of whose texts the end is kept where they are cut.
         """
         lines = [[(one_line(text), style) for text, style in map(_pair, row)] for row in rows]
         if not lines:
@@ -201,12 +232,19 @@ class Screen:
             max(self.cells(head), *(self.cells(row[column][0]) for row in lines))
             for column, head in enumerate(heads)
         ]
+        least = widths[-1] if heads[-1] in aligned else min(widths[-1], LAST_CELLS_MIN)
+        widths = fitted(heads, widths, least, narrow, self.width)
         lines.insert(0, [(head, "dim") for head in heads])
         for row in lines:
             parts: list[Part] = []
             for column, (text, style) in enumerate(row):
-                space = " " * (widths[column] - self.cells(text))
                 last = column == len(row) - 1
+                if not widths[column]:
+                    continue
+                if not last:
+                    tail = heads[column] in tails.split()
+                    text = cut_to(text, widths[column], self.cells, tail=tail)
+                space = " " * (widths[column] - self.cells(text))
                 if heads[column] in aligned:
                     parts += [space, (text, style)]
                 else:
@@ -216,11 +254,13 @@ class Screen:
 
     def cells(self, text: str) -> int:
         """Return how many columns *text* takes."""
-        if text.isascii() or not self.terminal:
+        if text.isascii():
             return len(text)
-        from rich.cells import cell_len
+        if self.terminal:
+            from rich.cells import cell_len
 
-        return cell_len(text)
+            return cell_len(text)
+        return cells_of(text)
 
     def _print(self, parts: Sequence[Part], indent: int, *, wrap: bool) -> None:
         if not self.terminal:
@@ -230,13 +270,14 @@ class Screen:
             print("\n".join(lines))
             return
         text = self._text(parts)
-        if wrap and indent:
-            from rich.padding import Padding
-
-            self._console.print(Padding(text, (0, 0, 0, indent), expand=False))
+        if wrap:
+            shown = text.wrap(self._console, max(self.width - indent, WRAPPED_CELLS_MIN))
         else:
-            text.pad_left(indent)
-            self._console.print(text, soft_wrap=not wrap)
+            shown = text.split("\n", allow_blank=True)
+        for line in shown:
+            line.rstrip()
+            line.pad_left(indent)
+        self._console.print(type(text)("\n").join(shown), soft_wrap=True)
 
     def _text(self, parts: Sequence[Part]) -> Text:
         from rich.text import Text
@@ -252,6 +293,11 @@ class Screen:
 
             raise MissingExtra("cli", INSTALL) from error
         return Console(markup=False, emoji=False, highlight=False)
+
+
+LAST_CELLS_MIN: Final = 24
+"""What the last column of a table is given by those that can be narrower."""
+WRAPPED_CELLS_MIN: Final = 20
 
 
 def _pair(part: Part) -> tuple[str, str]:

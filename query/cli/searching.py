@@ -23,8 +23,17 @@ from eventlog.store import EventStore
 from eventlog.vocabulary import load_vocabulary
 
 from .failures import DAMAGED, DONE, FAILED, NONE_FOUND, UsageError
-from .options import examples, find_session, json_option, opened, querying, store_option
-from .output import Part, Screen, complain, complain_of_faults, print_json, short_path, shown_size
+from .options import examples, find_session, json_option, opened, querying, store_option, whole
+from .output import (
+    Part,
+    Screen,
+    complain,
+    complain_of_faults,
+    counted,
+    print_json,
+    short_path,
+    shown_size,
+)
 from .times import instant, shown_time
 
 __all__ = ["register"]
@@ -72,7 +81,7 @@ def register(group: click.Group) -> None:
     "-C",
     "--context",
     metavar="N",
-    type=click.IntRange(0, 50),
+    type=whole(0, 50),
     default=0,
     help="So many lines before and behind the line that matches.",
 )
@@ -80,7 +89,7 @@ def register(group: click.Group) -> None:
     "-n",
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=whole(1),
     default=20,
     help="At most so many; 20 without it.",
 )
@@ -145,9 +154,15 @@ def search(
     if page.mode is SearchMode.WINDOW:
         complain("a word is common: only its newest matches were ranked together")
     if not page.items:
-        complain(f"no match; searched {page.searched:,} entries")
+        complain(_no_match(page, opened_store.location))
     damaged = complain_of_faults(page.faults) > 0
     return DAMAGED if damaged else DONE if page.items else NONE_FOUND
+
+
+def _no_match(page: SearchPage[Any], location: str) -> str:
+    if page.searched:
+        return f"no match; searched {counted(page.searched, 'entry', 'entries')}"
+    return f"no match; there is nothing to search in {location}"
 
 
 def _show_page(query: SessionQuery, page: SearchPage[Any], context: int) -> None:
@@ -255,7 +270,11 @@ def index_rebuild(store: str | None, as_json: bool) -> int:
     Build the index anew from the store.
     """
     with opened(store) as held:
-        return _report(held, as_json=as_json, anew=True)
+        code = _report(held, as_json=as_json, anew=True)
+        if code == DONE and not held.heads(limit=1).items:
+            complain(f"no sessions in {held.location}")
+            return NONE_FOUND
+        return code
 
 
 def _report(store: EventStore, *, as_json: bool, anew: bool) -> int:

@@ -245,4 +245,9 @@ def _show(screen: Screen, found: SessionStats) -> None:
                 f"{share:.1f} %",
             )
         )
-    screen.table(["TYPE", "EVENTS", "BYTES", "SHARE"], rows, right="EVENTS BYTES SHARE")
+    screen.table(
+        ["TYPE", "EVENTS", "BYTES", "SHARE"],
+        rows,
+        right="EVENTS BYTES SHARE",
+        narrow=[("TYPE", 12), ("EVENTS", 0)],
+    )

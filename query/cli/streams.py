@@ -26,6 +26,7 @@ from .options import (
     querying,
     session_argument,
     store_option,
+    whole,
 )
 from .output import Screen, print_json_line
 from .transcript import Transcript, is_conversation
@@ -116,7 +117,7 @@ POLL_INTERVAL_S: Final = 0.5
     "-n",
     "--last",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=whole(0),
     default=10,
     help="Begin with the newest so many; 10 without it.",
 )

@@ -21,6 +21,7 @@ from .options import (
     querying,
     session_argument,
     store_option,
+    whole,
 )
 from .output import Part, Screen, complain_of_faults, counted, print_json, short_path
 from .times import shown_time
@@ -43,7 +44,7 @@ def register(group: click.Group) -> None:
     ),
 )
 @session_argument
-@click.argument("seq", metavar="SEQ", type=click.IntRange(min=0))
+@click.argument("seq", metavar="SEQ", type=whole(0))
 @store_option
 @json_option
 def trace_event(session: str, seq: int, store: str | None, as_json: bool) -> int:
@@ -71,7 +72,7 @@ def _show_trace(screen: Screen, query: SessionQuery, trace: EventTrace) -> None:
             (f"{label:<12}", "dim"),
             (f"#{seq} ", "bold"),
             (event.type, "cyan"),
-            f"  {text if screen.terminal else cut_characters(text, 100).text}",
+            f"  {text if screen.terminal else cut_characters(text, 100).text}".rstrip(),
         )
 
     def seqs(label: str, found: Sequence[int]) -> None:

@@ -97,13 +97,12 @@ def test_wrong_calls_are_refused(arguments: list[str], run: Run, url: str, home:
 
 
 def test_a_path_that_is_not_there_is_named(run: Run, url: str, home: Path) -> None:
-    """A file that does not exist is refused by its name."""
-    result = run("import", "claude-code", str(home / "absent"), "--json")
+    """A path that does not exist is a wrong call, and nothing is imported from the others."""
+    result = run("import", "claude-code", str(home), str(home / "absent"), "--json")
 
-    assert 3 == result.code
-    assert [("missing", str(home / "absent"))] == [
-        (refused["kind"], refused["path"]) for refused in result.json["refused"]
-    ]
+    assert (2, "") == (result.code, result.out)
+    assert f"there is no {home / 'absent'}" in result.err
+    assert 1 == run("list").code
 
 
 def test_escape_sequences_of_a_transcript_never_reach_the_terminal(

@@ -91,11 +91,31 @@ def test_a_live_session_is_never_touched(store: EventStore) -> None:
     live = LiveSessions()
     session = live.create(session_id="d800")
     account = prune(store, PrunePolicy(1), dry_run=False, live=live, now_ms=NOW_MS)
-    assert (Spared("d800", "live"),) == account.spared
+    assert (Spared("d800", "live", "it is live"),) == account.spared
     assert "d800" in ids(store)
     live.dispose(session)
     prune(store, PrunePolicy(1), dry_run=False, live=live, now_ms=NOW_MS)
     assert ["d0"] == ids(store)
+
+
+def test_a_store_that_refuses_writes_ends_it(tmp_path: Path) -> None:
+    """One that is read-only would refuse every session in turn; it is the caller's to mend."""
+    filled(f"jsonl:{tmp_path}").close()
+    with (
+        open_store(f"jsonl:{tmp_path}", read_only=True) as store,
+        pytest.raises(StoreReadOnly),
+    ):
+        prune(store, PrunePolicy(1), dry_run=False, now_ms=NOW_MS)
+
+
+def test_j4_what_cannot_be_looked_at_is_told(tmp_path: Path) -> None:
+    """A log without a readable header is left, and is no part of a quiet "nothing to do"."""
+    with filled(f"jsonl:{tmp_path}") as store:
+        (tmp_path / "broken.jsonl").write_bytes(b"{no header\n")
+        account = prune(store, PrunePolicy(365 * DAY_MS), dry_run=False, now_ms=NOW_MS)
+    assert 2 == len(account.pruned)
+    assert [str(tmp_path / "broken.jsonl")] == [fault.path for fault in account.faults]
+    assert (tmp_path / "broken.jsonl").exists()
 
 
 def test_pruned_into_an_archive(store: EventStore, tmp_path: Path) -> None:
@@ -123,7 +143,9 @@ def test_an_archive_that_differs_keeps_its_session(store: EventStore, tmp_path: 
         account = prune(
             store, PrunePolicy(365 * DAY_MS), dry_run=False, archive=archive, now_ms=NOW_MS
         )
-        assert ["d800", "d400"] == [one.session_id for one in account.spared]
+        assert [("d800", "HeaderConflict"), ("d400", "SequenceConflict")] == [
+            (one.session_id, one.kind) for one in account.spared
+        ]
         with pytest.raises(SequenceConflict):
             archive_session(store, "d400", archive)
     assert 4 == len(ids(store))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from eventlog import open_store
 from eventlog.query import SessionQuery, SessionQueryErrorCode, Text
-from support.processes import dropping_root, forked
+from support.processes import dropping_root, forked, reachable_folder
 from support.query import raises
 from support.searching import filled, sessions_found
 
@@ -18,19 +18,22 @@ Code = SessionQueryErrorCode
 
 
 @pytest.fixture
-def root(tmp_path: Path, cache: Path) -> Path:
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A store of three sessions and a cache folder that any user may write to."""
-    folder = tmp_path / "store"
+    with reachable_folder() as reachable:
+        monkeypatch.setenv("EVENTLOG_CACHE", str(reachable / "cache"))
+        (reachable / "cache").mkdir()
+        yield filled_store(reachable)
+
+
+def filled_store(reachable: Path) -> Path:
+    folder = reachable / "store"
     with open_store(f"jsonl:{folder}") as store:
         for number in range(3):
             filled(store, [f"needle number{number}"], f"s{number}")
-    cache.mkdir()
     if os.getuid() == 0:
-        for path in (folder, *folder.iterdir(), cache):
+        for path in (folder, *folder.iterdir(), reachable / "cache"):
             os.chown(path, 65_534, 65_534)
-        for path in (*folder.parents, *cache.parents):
-            if path.stat().st_mode & 0o001 == 0:
-                path.chmod(path.stat().st_mode | 0o011)
         os.chown(folder / "s1.jsonl", 0, 0)
     (folder / "s1.jsonl").chmod(0o644)
     return folder

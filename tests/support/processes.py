@@ -16,10 +16,13 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from tempfile import TemporaryDirectory
 
 import pytest
 
 import eventlog
+
+from . import IN_MEMORY
 
 __all__ = [
     "dropping_root",
@@ -27,6 +30,7 @@ __all__ = [
     "forked_together",
     "need_other_users",
     "output",
+    "reachable_folder",
     "running",
     "script",
     "started",
@@ -114,6 +118,14 @@ def _load_everything() -> None:
         path = import_module(package).__path__
         for module in walk_packages(path, f"{package}."):
             import_module(module.name)
+
+
+@contextmanager
+def reachable_folder() -> Iterator[Path]:
+    """A folder that every user may enter, whatever becomes of the test run's own."""
+    with TemporaryDirectory(prefix="eventlog-", dir=IN_MEMORY) as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
 
 
 def dropping_root(body: Callable[[], object]) -> Callable[[], object]:
