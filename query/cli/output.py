@@ -276,7 +276,8 @@ class Screen:
             shown = text.split("\n", allow_blank=True)
         for line in shown:
             line.rstrip()
-            line.pad_left(indent)
+            if line:
+                line.pad_left(indent)
         self._console.print(type(text)("\n").join(shown), soft_wrap=True)
 
     def _text(self, parts: Sequence[Part]) -> Text:
