@@ -241,7 +241,9 @@ class SessionDraft:
             self._held = None
             return self.take()
         stop = len(self._pending) - waiting
-        taken, self._pending = self._pending[:stop], self._pending[stop:]
+        taken = self._pending[:stop]
+        if taken:
+            del self._pending[:stop]
         return taken
 
     def _add(self, entry: Entry) -> int:

@@ -207,7 +207,10 @@ class _File:
             session, value = self._route(record)
             if session is not self._own and session.draft.count == 0:
                 yield Opened(session.draft.header)
-            self._count(session.add(record, value))
+            if session.add(record, value):
+                self._tally.mapped += 1
+            else:
+                self._tally.kept += 1
             yield from session.draft.take()
         for session in (*self._agents.values(), self._own):
             session.settle()
@@ -230,12 +233,6 @@ class _File:
             and value.get("sessionId") == self._facts.main_id
             and type(value.get("forkedFrom")) is not dict
         )
-
-    def _count(self, mapped: bool) -> None:
-        if mapped:
-            self._tally.mapped += 1
-        else:
-            self._tally.kept += 1
 
     def _route(self, record: Record) -> tuple[ClaudeSession, Object]:
         """Return whose line a record is, and the line as that session has it."""

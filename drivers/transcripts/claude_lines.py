@@ -19,6 +19,7 @@ TOOL: Final = "claude-code"
 INTERRUPTED: Final = "[Request interrupted by user"
 COMMANDS: Final = ("<command-name>", "<command-message>")
 LOCAL_OUTPUT: Final = ("<local-command-stdout>", "<local-command-stderr>")
+NO_PROMPTS: Final = (INTERRUPTED, *LOCAL_OUTPUT)
 BOUNDARY_FACTS: Final[tuple[str, ...]] = ("trigger", "preTokens")
 # What an event and its key say themselves.
 SAID: Final = frozenset({"type", "uuid", "timestamp", "message"})
@@ -115,14 +116,18 @@ class ClaudeSession:
             return True
         if value.get("isVisibleInTranscriptOnly") is True:
             return False
-        results = [block for block in blocks if block.get("type") == "tool_result"]
-        said = [_block(block) for block in blocks if block.get("type") != "tool_result"]
+        results, said = [], []
+        for block in blocks:
+            if block.get("type") == "tool_result":
+                results.append(block)
+            else:
+                said.append(_block(block))
         text = _first_text(said)
         is_prompt = (
             bool(said)
             and not results
             and value.get("isMeta") is not True
-            and not text.startswith((INTERRUPTED, *LOCAL_OUTPUT))
+            and not text.startswith(NO_PROMPTS)
         )
         if is_prompt:
             self.settle()
@@ -281,11 +286,11 @@ class ClaudeSession:
                 is_open=True,
             )
             self._answer_id = message_id
-        for block in blocks:
+        for block, shown in zip(blocks, content, strict=True):
             if block.get("type") == "tool_use":
                 call_id = str(block.get("id") or "")
                 call_origin = record.origin(TOOL, f"{key}#call:{call_id}")
-                self._talk.call(time, call_id, block.get("name"), block.get("input"), call_origin)
+                self._talk.call(time, call_id, shown["name"], shown["arguments"], call_origin)
         self._nearest[key] = number
         return True
 

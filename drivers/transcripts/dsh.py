@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Final
 
 import orjson
-from attrs import evolve
 
 from eventlog.codec import decode_line, event_from_wire, header_from_wire
 from eventlog.errors import CorruptLog, InvalidSurface, UnsupportedFormat, ValueRejected
@@ -213,7 +212,7 @@ def _numbered(line: Line, seq: int, time: int) -> Line:
     record = read_object(line.text).value
     names = ("seq0", "time0") if record.get("type") in PACKED_ROWS else ("seq", "time")
     whole = {"type": record.get("type"), names[0]: seq, names[1]: time, **record}
-    return evolve(line, text=orjson.dumps(whole))
+    return line._replace(text=orjson.dumps(whole))
 
 
 def _cleaned_event(text: bytes) -> Event:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 import orjson
-from attrs import evolve
 
 from eventlog.drafts import SessionDraft
 from eventlog.errors import CorruptLog, ValueRejected
@@ -112,7 +111,7 @@ def _read_log(path: Path, tally: RecordTally) -> Iterator[Item]:
     yield Opened(session.draft.header)
     for record in read_records(path, tally, stop_bytes=stop_bytes):
         # A message is the same one in a snapshot and in a line, however it is written.
-        session.add_line(evolve(record, digest=digest_of(orjson.dumps(record.value))))
+        session.add_line(record._replace(digest=digest_of(orjson.dumps(record.value))))
         yield from session.draft.take()
 
 

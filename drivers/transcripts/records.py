@@ -12,22 +12,22 @@ import io
 from collections.abc import Generator, Iterator
 from hashlib import blake2b
 from pathlib import Path
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from eventlog.errors import ValueRejected
 from eventlog.sources import RecordFault, RecordTally
 from eventlog.values import JSONValue
 
-from .json_text import read_object
+from .json_text import read_object, read_plain
 from .lines import Line, Readable, read_lines
 from .zstd_frames import MAGIC, ZstdFrames
 
 __all__ = ["Record", "digest_of", "read_records"]
 
+BUFFER_BYTES: Final = 1 << 16
 
-@frozen(slots=True)
-class Record:
+
+class Record(NamedTuple):
     """
     One record of a file.
 
@@ -97,10 +97,10 @@ def read_records(
 
         MissingExtra: It is compressed, and ``zstandard`` is not installed.
     """
-    with path.open("rb") as raw:
+    with path.open("rb", BUFFER_BYTES) as raw:
         if raw.peek(4)[:4] == MAGIC:
             frames = ZstdFrames(raw, path)
-            yield from _records(io.BufferedReader(frames, 1 << 18), path, tally, None)
+            yield from _records(io.BufferedReader(frames, BUFFER_BYTES), path, tally, None)
             if frames.fault is not None:
                 tally.found += 1
                 tally.refuse(frames.fault)
@@ -123,6 +123,10 @@ def _records(
             continue
         tally.found += 1
         place = {"line": line.number, "offset": line.offset_bytes, "bytes": size}
+        plain = read_plain(text)
+        if plain is not None:
+            yield Record(plain, digest_of(text), place)
+            continue
         try:
             parsed = read_object(text)
         except ValueRejected as error:

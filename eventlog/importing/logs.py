@@ -11,7 +11,7 @@ completed so that its surface becomes that of the source (:mod:`eventlog.importi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import orjson
@@ -67,35 +67,34 @@ class EventBatch:
         length: How many events it has.
 
     Attributes:
+        next_seq: The seq of the next event.
+
         added: How many events were taken.
 
         stored: How many of them are stored.
+
+        is_full: Whether it is time to :meth:`flush`.
     """
 
     def __init__(self, store: EventStore, header: SessionHeader, length: int) -> None:
         self.header = header
+        self.next_seq = length
         self.added = 0
         self.stored = 0
+        self.is_full = False
         self._store = store
         self._length = length
         self._events: list[Event] = []
         self._bytes = 0
 
-    @property
-    def next_seq(self) -> int:
-        """The seq of the next event."""
-        return self._length + len(self._events)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is time to :meth:`flush`."""
-        return len(self._events) >= BATCH_EVENTS_MAX or self._bytes >= BATCH_BYTES_MAX
-
     def add(self, event: Event) -> None:
         """Take an event, whose seq is *next_seq*."""
-        self._events.append(event)
+        events = self._events
+        events.append(event)
         self._bytes += len(event.payload)
+        self.next_seq += 1
         self.added += 1
+        self.is_full = len(events) >= BATCH_EVENTS_MAX or self._bytes >= BATCH_BYTES_MAX
 
     def flush(self) -> None:
         """
@@ -105,6 +104,7 @@ class EventBatch:
             EventLogError: As :meth:`~eventlog.store.EventStore.append`.
         """
         events, self._events, self._bytes = self._events, [], 0
+        self.is_full = False
         if events:
             self._store.append(self.header, events)
             self._length += len(events)
@@ -155,7 +155,8 @@ class MappedLog:
         self.diverged = False
         # The seq of each entry. Marks make them differ from the entries' numbers.
         self.seqs = array("q")
-        self._stored: Iterator[tuple[Event, dict[str, JSONValue]]] = iter(())
+        # The stored events that no entry was compared with yet; None once there are none.
+        self._stored: Iterator[tuple[Event, dict[str, JSONValue]]] | None = None
         self.snapshot: LogSnapshot | None = None
         if head is not None:
             self.snapshot = store.snapshot(header.id, at=head.length)
@@ -163,33 +164,37 @@ class MappedLog:
 
     def add(self, entry: Entry) -> bool:
         """Take the next entry; returns whether a batch was stored."""
-        if self.diverged:
+        if self._stored is not None and self._compare(entry, self._stored):
             return False
-        stored = next(self._stored, None)
-        if stored is not None:
-            if self._is_stored(entry, *stored):
-                self.seqs.append(stored[0].seq)
-            else:
-                self.diverged = True
-            return False
-        self.append(entry)
-        if self.batch.is_full:
-            self.batch.flush()
+        batch = self.batch
+        seq = batch.next_seq
+        batch.add(self.event(entry, seq))
+        self.seqs.append(seq)
+        if batch.is_full:
+            batch.flush()
             return True
         return False
 
-    def append(self, entry: Entry) -> None:
-        """Put an entry behind the log, whatever its number."""
-        event = self.event(entry, self.batch.next_seq)
-        self.batch.add(event)
-        self.seqs.append(event.seq)
+    def _compare(self, entry: Entry, events: Iterator[tuple[Event, dict[str, JSONValue]]]) -> bool:
+        """Compare *entry* with the next stored event; False where there is none."""
+        if self.diverged:
+            return True
+        stored = next(events, None)
+        if stored is None:
+            self._stored = None
+            return False
+        if self._is_stored(entry, *stored):
+            self.seqs.append(stored[0].seq)
+        else:
+            self.diverged = True
+        return True
 
     def ends_early(self, *, shrinks: bool) -> bool:
         """
         Tell, after the last entry, whether records that are stored were taken back: the
         store has more of them, and the tool *shrinks* its files.
         """
-        return shrinks and any(not is_foreign(data) for _, data in self._stored)
+        return shrinks and any(not is_foreign(data) for _, data in self._stored or ())
 
     @property
     def added(self) -> int:
@@ -214,9 +219,8 @@ class MappedLog:
         if self._reads_plain:
             payload = orjson.dumps(data)
             if len(payload) <= values.PAYLOAD_BYTES_MAX:
-                held = None if sources is None else tuple(sources)
                 return Event.from_payload(
-                    seq, entry.time, entry.type, payload, op, held, not is_known
+                    seq, entry.time, entry.type, payload, op, sources, not is_known
                 )
         return Event(
             seq,
@@ -228,10 +232,10 @@ class MappedLog:
             ignorable=not is_known,
         )
 
-    def _surface(self, entry: Entry) -> tuple[SurfaceOp | None, Sequence[int] | None]:
+    def _surface(self, entry: Entry) -> tuple[SurfaceOp | None, tuple[int, ...] | None]:
         seqs = self.seqs
         op = entry.surface_op
-        sources = [seqs[number] for number in entry.cites] if entry.cites else None
+        sources = tuple([seqs[number] for number in entry.cites]) if entry.cites else None
         if type(op) is Replace:
             op = Replace(seqs[op.start], seqs[op.end])
         return op, sources

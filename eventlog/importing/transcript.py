@@ -97,17 +97,18 @@ class TranscriptImport:
         account.take(self._tally)
 
     def _read(self) -> None:
+        logs, refused = self._logs, self._refused
         for item in self._source.read(self._transcript, self._tally):
-            if isinstance(item, Opened):
-                self._open(item.header)
-                continue
             if isinstance(item, Entry):
-                log = self._logs.get(item.session_id)
-                if item.session_id in self._refused:
+                if item.session_id in refused:
                     self._lose(item)
                     continue
+                log = logs.get(item.session_id)
+            elif isinstance(item, Opened):
+                self._open(item.header)
+                continue
             else:
-                log = next(iter(self._logs.values()), None)
+                log = next(iter(logs.values()), None)
             if log is None:
                 continue
             try:
@@ -117,7 +118,7 @@ class TranscriptImport:
             except EventLogError as error:
                 if not isinstance(item, Entry):
                     raise
-                self._refused[item.session_id] = type(error).__name__, str(error)
+                refused[item.session_id] = type(error).__name__, str(error)
                 self._lose(item)
             else:
                 if stored:
