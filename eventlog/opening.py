@@ -52,7 +52,8 @@ def open_store(url: str, *, read_only: bool = False) -> EventStore:
     if not colon or scheme not in drivers:
         known = ", ".join(f"{name}:" for name in sorted(drivers))
         # No more of the URL, here and below: it may hold a password.
-        raise InvalidArgument("url", f"must start with one of {known}, not {scheme!r:.80}")
+        found = f"not {scheme!r:.80}" if colon else "and has no scheme"
+        raise InvalidArgument("url", f"must start with one of {known}, {found}")
     path, _, query = rest.partition("?")
     store = drivers[scheme].load()(path, _options(query), read_only=read_only)
     if not isinstance(store, EventStore):

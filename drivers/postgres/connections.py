@@ -125,6 +125,10 @@ class Connections:
                     slot.drop()
                 if not isinstance(error, psycopg.Error):
                     raise
+                interrupt = _interrupt_behind(error)
+                if interrupt is not None:
+                    slot.drop()
+                    raise interrupt from None
                 raise translated(
                     error, self.address.location, writing=writing, waited_s=self.lock_wait_s
                 ) from error
@@ -181,6 +185,14 @@ def _is_usable(connection: Connection) -> bool:
     except psycopg.Error:
         return False
     return not connection.closed
+
+
+def _interrupt_behind(error: BaseException) -> BaseException | None:
+    """Return the interrupt that *error* came of, as where a pipeline was left in the middle."""
+    cause: BaseException | None = error
+    while isinstance(cause, Exception):
+        cause = cause.__context__
+    return cause
 
 
 def _drop_all(slots: list[_Slot], process: int) -> None:

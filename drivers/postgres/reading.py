@@ -131,6 +131,8 @@ def changed(database: Database, since: str | None) -> ChangeSet:
     if parts is None:
         raise _no_token()
     snapshot, origin = parts.groups()
+    if not origin and snapshot != EVER:
+        raise _no_token()
     try:
         with database.reading() as connection:
             row = None

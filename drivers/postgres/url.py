@@ -8,7 +8,8 @@ have :attr:`Address.location`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from itertools import cycle
 from typing import Final
 from urllib.parse import quote
@@ -36,7 +37,14 @@ DEFAULTS: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-FORM: Final = "postgresql://USER@HOST:PORT/DATABASE?OPTION=VALUE"
+FORM: Final = "postgresql://USER@HOST:PORT/DATABASE?OPTION=VALUE, with other characters as %XX"
+
+# libpq takes less care where a password's characters should be escaped and are not: what
+# follows them would be a host, and be shown.
+BARE: Final = re.compile(
+    r"postgres(ql)?://([^/?@]*@)?(\[[^]/?@]*\]|[^]:/?@,[]*)(:[0-9]*)?"
+    r"(,(\[[^]/?@]*\]|[^]:/?@,[]*)(:[0-9]*)?)*(/[^?@]*)?(\?|$)"
+)
 
 
 @frozen(repr=False)
@@ -66,13 +74,15 @@ class Address:
         Raises:
             InvalidArgument: It is no such URL, or *schema* cannot be a name.
         """
+        if BARE.match(url) is None or "\0" in url:
+            raise InvalidArgument("url", f"must be {FORM}")
         # What libpq says about a bad URL may quote the password.
         try:
-            given = {} if "\0" in url else conninfo_to_dict(url)
+            given = conninfo_to_dict(url)
         except (psycopg.Error, ValueError):
-            given = {}
-        if not given or "replication" in given:
-            raise InvalidArgument("url", f"must be {FORM}")
+            raise InvalidArgument("url", f"must be {FORM}") from None
+        if "replication" in given:
+            raise InvalidArgument("url", "must not be one of replication")
         parameters = {name: str(value) for name, value in given.items()}
         parameters = {**DEFAULTS, **parameters, "client_encoding": "utf8"}
         _check_schema(schema)
@@ -82,17 +92,19 @@ class Address:
         return f"<Address {self.location}>"
 
 
-def check_options(names: Iterable[str]) -> None:
+def check_options(options: Mapping[str, str]) -> None:
     """
     Refuse what libpq does not know.
 
     Raises:
-        InvalidArgument: One of *names* is no option of it.
+        InvalidArgument: One of *options* is none of it.
     """
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
-    for name in names:
+    for name, value in options.items():
         if name not in known:
-            raise InvalidArgument("url", f"postgresql: knows no option {name!r:.60}")
+            # It may be the rest of a password with a question mark.
+            shown_name = repr(name) if name.isidentifier() and "@" not in value else "of such"
+            raise InvalidArgument("url", f"postgresql: knows no option {shown_name:.60}")
 
 
 def _check_schema(schema: object) -> None:

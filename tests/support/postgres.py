@@ -26,7 +26,7 @@ import pytest
 from eventlog.drivers.postgres import PostgresStore
 from support import IN_MEMORY
 
-__all__ = ["PASSWORD", "Server", "need_server", "schema_of", "store_at"]
+__all__ = ["PASSWORD", "Server", "need_server", "owner", "schema_of", "store_at"]
 
 PASSWORD = "s3cret p%s'w/rd"
 SETTINGS = {
@@ -60,7 +60,7 @@ class Server:
         self.folder.chmod(0o755)
         self._process = os.getpid()
         if os.getuid() == 0:
-            shutil.chown(self.folder, *_other_user())
+            shutil.chown(self.folder, *owner())
         secret = self.folder / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
@@ -126,12 +126,12 @@ class Server:
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """A connection past every store, for the tests' own hands."""
-        return psycopg.connect(self.url, autocommit=True)
+        return psycopg.connect(self.url, autocommit=True, client_encoding="utf8")
 
     def query(self, query: str, arguments: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What a statement answers, [] where it answers nothing."""
         with self.connect() as connection:
-            cursor = connection.execute(query.encode(), arguments or None, binary=True)
+            cursor = connection.execute(query.encode(), arguments or None)
             return cursor.fetchall() if cursor.description else []
 
     def _run(
@@ -157,11 +157,11 @@ class Server:
     def _as_user(self) -> dict[str, Any]:
         if os.getuid() != 0:
             return {}
-        user, group = _other_user()
+        user, group = owner()
         return {"user": user, "group": group, "extra_groups": [], "cwd": self.folder}
 
 
-def _other_user() -> tuple[int, int]:
+def owner() -> tuple[int, int]:
     """A user who may run a server; root may not."""
     import pwd
 
