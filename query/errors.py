@@ -16,6 +16,7 @@ from eventlog.errors import (
     InvalidArgument,
     InvalidSurface,
     SessionNotFound,
+    StoreUnavailable,
     UnsupportedFormat,
     ValueRejected,
 )
@@ -130,7 +131,9 @@ def told(error: Exception, session_id: str | None = None) -> SessionQueryError:
     """Return the query error that says what *error* of a source means; chain it yourself."""
     code, detail = Code.PERSISTENCE_FAILED, f"the store cannot be read: {_said(error)}"
     if session_id is not None:
-        if isinstance(error, SessionNotFound):
+        if isinstance(error, StoreUnavailable):
+            detail = f"stored session {session_id!r} cannot be read: {_said(error)}"
+        elif isinstance(error, SessionNotFound):
             code, detail = Code.SESSION_NOT_FOUND, f"no session {session_id!r}"
         elif isinstance(error, (CorruptLog, UnsupportedFormat)):
             code = Code.CORRUPT_SESSION

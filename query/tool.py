@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from attrs import frozen
+
 from eventlog.values import is_seq, shown
 
 from .corpus_snapshot import CorpusSnapshot
@@ -24,7 +26,15 @@ from .search.provider import SearchProvider
 from .session_query import SessionQuery
 from .tool_arguments import BadArguments, ToolArguments, read_arguments
 from .tool_kinds import event_types, message_types
-from .tool_text import entry_text, failure, hits_text
+from .tool_text import (
+    UNREAD,
+    ToolText,
+    entry_text,
+    failure,
+    head_text,
+    hits_fitting,
+    hits_text,
+)
 
 __all__ = ["Scope", "SessionQueryTool", "ToolText", "session_query_tool"]
 
@@ -35,33 +45,6 @@ NAME: Final = "session_query"
 DEFAULT_LIMIT: Final = 10
 QUERY_IN_CURSOR_CHARS_MAX: Final = 200
 STEP_EVENTS: Final = 128
-
-
-class ToolText(str):
-    """
-    What a call of the tool answers: the text for the model.
-
-    Attributes:
-        is_error: Whether the call failed. Finding nothing is no failure.
-    """
-
-    __slots__ = ("is_error",)
-
-    is_error: bool
-
-    def __new__(cls, text: str, *, is_error: bool = False) -> ToolText:
-        made = super().__new__(cls, text)
-        made.is_error = is_error
-        return made
-
-    @property
-    def text(self) -> str:
-        """The text as a plain str."""
-        return str.__str__(self)
-
-    def mcp(self) -> dict[str, Any]:
-        """Return the result of a tool call as MCP has it."""
-        return {"content": [{"type": "text", "text": self.text}], "isError": self.is_error}
 
 
 def session_query_tool(
@@ -137,10 +120,23 @@ def session_query_tool(
         engines=None if provider is None else Engines(query.vocabulary, provider),
         limit_max=limit_max,
         excerpt_bytes=excerpt_bytes,
-        kinds=None if kinds is None else event_types(kinds, query.vocabulary),
+        kinds=None if kinds is None else event_types(kinds, query.vocabulary) or None,
         scope=scope,
         before_seq=before_seq,
     )
+
+
+@frozen
+class _Found:
+    """
+    What a search found: hits, the first line, the cursor behind them, and whether anything
+    could not be read.
+    """
+
+    hits: list[SearchHit]
+    head: str
+    following: str | None
+    unread: bool
 
 
 class SessionQueryTool:
@@ -306,15 +302,28 @@ class SessionQueryTool:
             if held and text not in ("", held):
                 raise BadArguments("this cursor belongs to another query")
             text, kinds = held or text, tuple(names)
-        hits, head, following = self._search(text, self._types(kinds), cursor, arguments.limit)
+        types, limit = self._types(kinds), arguments.limit
+        shows_sessions = self._scope != "own"
+
+        def full(hit: SearchHit) -> str:
+            return self._full(hit.session_id, hit.seq, 0)
+
+        while True:
+            found = self._search(text, types, cursor, limit)
+            more = None if found.following is None else self._more(text, kinds, found.following)
+            limit = hits_fitting(found.hits, more=more, full=full, shows_sessions=shows_sessions)
+            if limit >= len(found.hits):
+                break
+            # Too little room for all of them: the next page is to begin with the rest.
         return ToolText(
             hits_text(
-                head,
-                hits,
-                more=None if following is None else self._more(text, kinds, following),
-                full=lambda hit: self._full(hit.session_id, hit.seq, 0),
-                shows_sessions=self._scope != "own",
+                found.head,
+                found.hits,
+                more=more,
+                full=full,
+                shows_sessions=shows_sessions,
                 shows_scores=bool(text.strip()),
+                foot=UNREAD if found.unread else None,
             )
         )
 
@@ -367,7 +376,13 @@ class SessionQueryTool:
             return self._before_seq()
         if self._before_seq is not None:
             return self._before_seq
-        return open_step(self._query.corpus.snapshot(self._session_id))
+        try:
+            return open_step(self._query.corpus.snapshot(self._session_id))
+        except SessionQueryError as error:
+            if error.code is not Code.CORRUPT_SESSION:
+                raise
+            # Only a stored log is damaged, and then nothing is running in it.
+            return None
 
     def _session_filters(self) -> tuple[SessionFilter, ...]:
         if self._scope == "all":
@@ -376,15 +391,13 @@ class SessionQueryTool:
         # Sessions without a folder have nothing in common.
         return (Ids((self._session_id,)),) if cwd is None else (Cwd((cwd,)),)
 
-    def _search(
-        self, text: str, types: tuple[str, ...], cursor: str | None, limit: int
-    ) -> tuple[list[SearchHit], str, str | None]:
-        """Return the hits, the first line, and the cursor behind them."""
+    def _search(self, text: str, types: tuple[str, ...], cursor: str | None, limit: int) -> _Found:
         query, before = self._query, self._before()
         engines = query.engines if self._engines is None else self._engines
         is_blank = not text.strip()
         page: SearchPage[Any]
-        if self._scope == "own" or is_blank:
+        page_is_own = self._scope == "own" or is_blank
+        if page_is_own:
             search = SessionSearch(
                 self._session_id,
                 text,
@@ -420,7 +433,13 @@ class SessionQueryTool:
                 cancel=None,
             )
             hits = [hit.best_match for hit in page.items]
-        return hits, _head(len(hits), page.searched, is_blank=is_blank), page.next_cursor
+        return _Found(
+            hits,
+            head_text(len(hits), page.searched, is_blank=is_blank),
+            page.next_cursor,
+            # What else cannot be read may be none of a narrower scope.
+            bool(page.faults) and (self._scope == "all" or page_is_own),
+        )
 
 
 def open_step(log: CorpusSnapshot) -> int | None:
@@ -439,17 +458,6 @@ def open_step(log: CorpusSnapshot) -> int | None:
                 return None
         stop = start
     return None
-
-
-def _head(found: int, searched: int, *, is_blank: bool) -> str:
-    entries = "1 entry" if searched == 1 else f"{searched} entries"
-    if searched == 0:
-        return "Nothing to search: there are no entries yet."
-    if not found:
-        return f"No match (searched {entries})."
-    if is_blank:
-        return f"{found} newest of {entries}:"
-    return f"{found} {'match' if found == 1 else 'matches'} (searched {entries}):"
 
 
 def _json(arguments: dict[str, str], **more: str) -> str:

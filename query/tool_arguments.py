@@ -5,12 +5,19 @@ The arguments of the model's search tool, as models write them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
+from .text import valid
+
 __all__ = ["BadArguments", "ToolArguments", "read_arguments"]
+
+
+SHOWN_CHARS_MAX: Final = 40
+_WHOLE: Final = re.compile(r"[+-]?\d{1,19}")
 
 
 class BadArguments(Exception):
@@ -88,12 +95,12 @@ def _limit(value: object, default: int, maximum: int) -> int:
     if value is None:
         return default
     # Models write numbers as text, and as floats.
-    if type(value) is str and len(value) < 20 and value.strip().lstrip("+-").isdecimal():
+    if type(value) is str and _WHOLE.fullmatch(value.strip()):
         value = int(value)
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int:
-        raise BadArguments(f"limit must be a whole number, not {_kind(value)}")
+        raise BadArguments(f"limit must be a whole number, not {_given(value)}")
     return max(1, min(value, maximum))
 
 
@@ -109,6 +116,13 @@ def _chosen(value: object, kinds: Collection[str]) -> tuple[str, ...] | None:
         if type(name) is not str or name not in kinds:
             raise BadArguments(f"kinds are {', '.join(kinds)}")
     return tuple(dict.fromkeys(str(name) for name in names))
+
+
+def _given(value: object) -> str:
+    """Return a number or a short text as the model gave it, else what kind of value it is."""
+    if type(value) in (int, float) or (type(value) is str and len(value) <= SHOWN_CHARS_MAX):
+        return json.dumps(valid(value) if type(value) is str else value, ensure_ascii=False)
+    return _kind(value)
 
 
 def _kind(value: object) -> str:

@@ -58,6 +58,18 @@ class _Commands(click.Group):
             import_module(f"{__package__}.{COMMANDS[cmd_name]}").register(self)
         return self.commands.get(cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, n=1)
+            hint = f"; is it {near[0]}?" if near else ""
+            raise click.UsageError(f"there is no command {name!r:.60}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -103,9 +115,7 @@ def run(arguments: Sequence[str]) -> int:
         code = application.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         return _flushed(code if isinstance(code, int) else DONE)
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        where = PROGRAM if context is None else context.command_path
-        complain(f"{error.format_message().rstrip('.')}; see {where} --help")
+        complain(_told(error))
         return error.exit_code
     except SystemExit as ended:
         # click ends so where it answers a shell that completes.
@@ -120,6 +130,17 @@ def run(arguments: Sequence[str]) -> int:
             return ended  # what failed is the answer's own way out
         complain(line)
         return code
+
+
+def _told(error: click.ClickException) -> str:
+    """Say on one line what is wrong with a call."""
+    context = getattr(error, "ctx", None)
+    where = PROGRAM if context is None else context.command_path
+    said = error.format_message().rstrip(".")
+    if isinstance(error, click.NoSuchOption) and where == PROGRAM:
+        # Most options are known, but to the commands.
+        said = f"no option {error.option_name!r:.60} before the command; options stand behind it"
+    return f"{said[:1].lower()}{said[1:]}; see {where} --help"
 
 
 def _flushed(code: int) -> int:

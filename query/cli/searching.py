@@ -49,6 +49,7 @@ def register(group: click.Group) -> None:
 
 @click.command(
     "search",
+    short_help="Search sessions, the best first.",
     epilog=examples(
         "eventlog search 'connection refused'",
         "eventlog search databse --since 7d --cwd .",

@@ -41,13 +41,14 @@ def register(group: click.Group) -> None:
 
 
 @click.command(
+    short_help="Print a session as JSON lines, Markdown or a page.",
     epilog=examples(
         "eventlog export 3fd7 > session.jsonl",
         "eventlog export 3fd7 --format md > session.md",
         "eventlog export 3fd7 --format html --lineage > session.html",
         note="jsonl is a header and an event a line, in the format of logs, and can be "
         "imported again; md is the conversation; html is a page, see eventlog view.",
-    )
+    ),
 )
 @session_argument
 @store_option

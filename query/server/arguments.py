@@ -4,6 +4,7 @@ The arguments of a tool: their schema, and reading what a model gave.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from attrs import frozen
 
 __all__ = ["Arguments", "BadArgument", "Field", "schema"]
 
+_WHOLE: Final = re.compile(r"[+-]?\d{1,19}")
 _NAMES: Final = {int: "integer", str: "string"}
 
 
@@ -67,11 +69,8 @@ class Field:
 
 def _whole(value: Any) -> Any:
     """Read a number as models write them: as text, and as floats."""
-    if type(value) is str and len(value) < 20 and value.strip().lstrip("+-").isdecimal():
-        try:
-            return int(value)
-        except ValueError:
-            return value
+    if type(value) is str and _WHOLE.fullmatch(value.strip()):
+        return int(value)
     return int(value) if type(value) is float and value.is_integer() else value
 
 

@@ -4,7 +4,7 @@ What the history server's tools say, within their caps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -25,6 +25,8 @@ BYTES_MAX: Final = 30_000
 NEIGHBOUR_BYTES_MAX: Final = 600
 EXCERPT_BYTES_MAX: Final = 300
 CWD_BYTES_MAX: Final = 150
+LABEL_BYTES_MAX: Final = 150
+CURSOR_BYTES_MAX: Final = 6_000
 SEQS_MAX: Final = 200
 MEMBERS_MAX: Final = 200
 # Room for what is said around the parts that are cut to fit.
@@ -35,6 +37,7 @@ def render_sessions(
     hits: Sequence[tuple[SessionRecord, SearchHit | None]],
     cursor: str | None,
     searched: int | None,
+    faults: int = 0,
 ) -> str:
     """
     Name sessions, each with the entry that matches best, where there is one.
@@ -43,6 +46,8 @@ def render_sessions(
         cursor: How to go on, None at the end.
 
         searched: How many entries were searched, None for a listing.
+
+        faults: How many sessions could not be read, as far as the client may know.
     """
     if searched is None:
         head = f"{len(hits)} newest sessions:" if hits else "there are no sessions"
@@ -50,16 +55,29 @@ def render_sessions(
         head = f"{len(hits)} sessions match (searched {searched} entries):"
     else:
         head = f"no match in {searched} entries"
+    last = [] if cursor is None else ["", f"more: cursor={cursor}"]
+    if cursor is not None and len(cursor) > CURSOR_BYTES_MAX:
+        last = ["", "there are more than can be walked through: search for something rarer"]
+    if faults:
+        last.append(f"({faults} sessions cannot be read, or not to their end)")
+    frames = [
+        "\n" + _session_line(record)
+        if hit is None
+        else f"\n{_session_line(record)}\n"
+        f"  [seq {hit.seq}, {_label(hit.role or hit.type)}] score {hit.score:.1f}"
+        for record, hit in hits
+    ]
+    # The page is given whole, since its cursor goes on behind it: excerpts share the room.
+    room = BYTES_MAX - FRAME_BYTES - len(head) - _bytes(last) - _bytes(frames)
+    excerpt_bytes = min(max(room // max(len(hits), 1) - 20, 0), EXCERPT_BYTES_MAX)
     lines = [head]
-    for record, hit in hits:
-        lines.append("")
-        lines.append(_session_line(record))
+    for frame, (_, hit) in zip(frames, hits, strict=True):
+        lines.append(frame)
         if hit is not None:
-            lines.append(f"  [seq {hit.seq}, {hit.role or hit.type}] score {hit.score:.1f}")
-            cut = cut_bytes(one_line(hit.excerpt), EXCERPT_BYTES_MAX)
+            cut = cut_bytes(one_line(hit.excerpt), excerpt_bytes)
             more = " … (truncated)" if cut.truncated or hit.truncated else ""
             lines.append(f"  {cut.text}{more}")
-    return _capped(lines, None if cursor is None else f"more: cursor={cursor}")
+    return "\n".join(lines + last)
 
 
 def render_window(query: SessionQuery, window: EventWindow, *, offset: int) -> str:
@@ -69,11 +87,15 @@ def render_window(query: SessionQuery, window: EventWindow, *, offset: int) -> s
     target = window.target
     text = event_text(query, target)
     lines = [f"session {one_line(window.header.id)}"]
-    brief = {event.seq: _neighbour(query, event) for event in window.events if event is not target}
-    room = BYTES_MAX - FRAME_BYTES - sum(len(told.encode()) + 1 for told in brief.values())
+    others = [event for event in window.events if event is not target]
+    # Types may be long: what they take, the texts of the neighbours have less.
+    left = BYTES_MAX - FRAME_BYTES - NEIGHBOUR_BYTES_MAX - _bytes(map(_place, others))
+    each = min(max(left // max(len(others), 1) - len(CUT_MARK.encode()), 0), NEIGHBOUR_BYTES_MAX)
+    brief = {event.seq: _neighbour(query, event, each) for event in others}
+    room = BYTES_MAX - FRAME_BYTES - _bytes(brief.values())
     part = cut_bytes(text[offset:], max(room, NEIGHBOUR_BYTES_MAX))
     lines += [told for seq, told in brief.items() if seq < target.seq]
-    lines.append(f"[seq {target.seq}, {target.type}, {_when(target.time)}]")
+    lines.append(_place(target))
     lines.append(part.text)
     if part.truncated or offset:
         stop = min(offset, len(text)) + len(part.text)
@@ -144,10 +166,26 @@ def event_text(query: SessionQuery, event: Event) -> str:
     return query.vocabulary.text(event) or orjson.dumps(event.data).decode()
 
 
-def _neighbour(query: SessionQuery, event: Event) -> str:
-    cut = cut_bytes(event_text(query, event), NEIGHBOUR_BYTES_MAX)
-    rest = " … (truncated: read it by its seq)" if cut.truncated else ""
-    return f"[seq {event.seq}, {event.type}, {_when(event.time)}]\n{cut.text}{rest}"
+CUT_MARK: Final = " … (truncated: read it by its seq)"
+
+
+def _neighbour(query: SessionQuery, event: Event, bytes_max: int) -> str:
+    cut = cut_bytes(event_text(query, event), bytes_max)
+    return f"{_place(event)}\n{cut.text}{CUT_MARK if cut.truncated else ''}"
+
+
+def _place(event: Event) -> str:
+    return f"[seq {event.seq}, {_label(event.type)}, {_when(event.time)}]"
+
+
+def _label(text: str) -> str:
+    """A type or a role, which may be anything."""
+    return cut_bytes(one_line(text), LABEL_BYTES_MAX).text
+
+
+def _bytes(texts: Iterable[str]) -> int:
+    """Bytes of lines, with their ends."""
+    return sum(len(text.encode()) + 1 for text in texts)
 
 
 def _session_line(record: SessionRecord) -> str:

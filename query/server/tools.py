@@ -11,13 +11,13 @@ Sessions outside the scope and sessions that do not exist are answered alike.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
 
 from eventlog.errors import EventLogError
-from eventlog.model import SessionHeader
+from eventlog.model import Fault, SessionHeader
 
 from ..errors import Code, SessionQueryError
 from ..session_query import SessionQuery
@@ -182,12 +182,24 @@ class HistoryTools:
                 query, session_filters=self._scope.filters(), limit=limit, cursor=cursor
             )
             hits = [(hit.record, hit.best_match) for hit in found.items]
-            return Answer(render_sessions(hits, found.next_cursor, found.searched))
+            return Answer(
+                render_sessions(
+                    hits, found.next_cursor, found.searched, self._told_faults(found.faults)
+                )
+            )
         listed = self._query.list_sessions(
             filters=self._scope.filters(), limit=limit, cursor=cursor, on_conflict="fault"
         )
         records = [(record, None) for record in listed.items]
-        return Answer(render_sessions(records, listed.next_cursor, None))
+        return Answer(
+            render_sessions(records, listed.next_cursor, None, self._told_faults(listed.faults))
+        )
+
+    def _told_faults(self, faults: Sequence[Fault]) -> int:
+        """How many faults a client is told of: whose they are shows in no narrower scope."""
+        for fault in faults:
+            log.warning("%s: %s", fault.kind, fault.detail)
+        return len(faults) if self._scope.kind == "all" else 0
 
     def _query_session(self, given: Arguments) -> Answer:
         session_id = self._session(given)

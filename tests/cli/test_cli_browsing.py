@@ -441,3 +441,23 @@ def test_shells_complete_commands_and_sessions(
 
     assert ["surface"] == completed("eventlog su", 1)
     assert ["s-two", "s-one"] == completed("eventlog show s-", 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("lst", "is it list?"),
+        ("serach text", "is it search?"),
+        ("--store memory: list", "options stand behind it"),
+        ("--json list", "options stand behind it"),
+        ("read s1 first", "must be a whole number, 0 or more, not 'first'"),
+        ("read s1 0 --before 51", "must be a whole number, 0 to 50, not 51"),
+        ("read s1 1_0", "must be a whole number"),
+    ],
+)
+def test_a_wrong_call_is_told_how_it_goes(run: Run, url: str, command: str, hint: str) -> None:
+    """What a person most likely meant is said, on one line."""
+    result = run(*command.split())
+
+    assert (2, "", 1) == (result.code, result.out, result.err.count("\n"))
+    assert hint in result.err

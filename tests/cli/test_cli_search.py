@@ -170,5 +170,5 @@ def test_index_without_a_command_is_one_line(run: Run) -> None:
     result = run("index")
 
     assert (2, "") == (result.code, result.out)
-    assert result.err.startswith("eventlog: Missing command")
+    assert result.err.startswith("eventlog: missing command")
     assert 1 == result.err.count("\n")
