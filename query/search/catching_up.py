@@ -26,7 +26,7 @@ from eventlog.store import EventStore
 
 from ..corpus import LiveSource
 from ..faults import fault_of_denied
-from .database import Database
+from .database import CORRUPT, Database, DatabaseFailure
 from .writing import READ_EVENTS, IndexWriter
 
 __all__ = ["CatchUp", "shared_prefix"]
@@ -151,8 +151,7 @@ class CatchUp:
         Whether the sessions that changed last are as they were indexed, or longer. A
         store that was put back to an earlier state has lost just these changes.
         """
-        recent = self._db.value("SELECT value FROM state WHERE name = 'recent'")
-        for session_id, length in json.loads(recent):
+        for session_id, length in self._recent():
             try:
                 head = store.head(session_id)
                 known = self._writer.find(session_id)
@@ -168,6 +167,14 @@ class CatchUp:
             if not same:
                 return False
         return True
+
+    def _recent(self) -> list[tuple[str, int | None]]:
+        """What changed last: sessions, each with how much of it was covered then."""
+        recent = self._db.value("SELECT value FROM state WHERE name = 'recent'")
+        try:
+            return [(str(session_id), length) for session_id, length in json.loads(recent)]
+        except (TypeError, ValueError):
+            raise DatabaseFailure(CORRUPT, "the index does not know what changed last") from None
 
     def _heads(
         self, store: EventStore, wanted: Collection[str]

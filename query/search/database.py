@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeAlias
 from weakref import finalize
 
-__all__ = ["Database", "DatabaseFailure", "Engine"]
+__all__ = ["CANTOPEN", "CORRUPT", "Database", "DatabaseFailure", "Engine"]
 
 Engine: TypeAlias = Literal["apsw", "sqlite3"]
 Row: TypeAlias = tuple[Any, ...]
 
 # Result codes of SQLite, the same in both modules.
-READONLY, IOERR, CORRUPT, CANTOPEN, NOTADB = 8, 10, 11, 14, 26
+READONLY, IOERR, CORRUPT, CANTOPEN, CONSTRAINT, NOTADB = 8, 10, 11, 14, 19, 26
 ERROR: Final = 1
 IOERR_SHORT_READ: Final = IOERR | (2 << 8)
 
@@ -43,9 +43,11 @@ class DatabaseFailure(Exception):
     def is_broken(self) -> bool:
         """
         Whether the file does not hold what it should. A statement that fails to compile
-        is taken for it too: its table is gone.
+        is taken for it too: its table is gone; and so is one that breaks a constraint, as
+        one writer at a time never does.
         """
-        return self.code & 0xFF in (CORRUPT, NOTADB, ERROR) or self.code == IOERR_SHORT_READ
+        broken = (CORRUPT, NOTADB, ERROR, CONSTRAINT)
+        return self.code & 0xFF in broken or self.code == IOERR_SHORT_READ
 
     @property
     def is_unwritable(self) -> bool:

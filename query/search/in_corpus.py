@@ -36,7 +36,15 @@ from .kinship import Kinship
 from .narrowing import SessionScope, document_scope, session_scope
 from .parsing import parse
 from .provider import Answer, CorpusRequest, Match, Place, SearchMode, SearchProvider
-from .walks import packed, place_from_json, place_to_json, score_from_text, stale, unpacked
+from .walks import (
+    index_from_json,
+    packed,
+    place_from_json,
+    place_to_json,
+    score_from_text,
+    stale,
+    unpacked,
+)
 
 __all__ = ["CorpusSearch", "search_sessions"]
 
@@ -108,7 +116,8 @@ class _Stream:
     def resume(self, values: Sequence[JSONValue]) -> None:
         if [type(value) for value in values] != [str, int, list, str, list]:
             raise stale("it was begun with other sources")
-        self.generation, self.mark, place, given, self.spelling = values
+        self.generation, mark, place, given, self.spelling = values
+        self.mark = index_from_json(mark)
         self.place = place_from_json(place)
         self.given = unpacked(given)
 

@@ -31,7 +31,15 @@ from .hits import SCORE_MAX, HitMaker, exact_relevance, score_of
 from .narrowing import document_scope
 from .parsing import Query, parse
 from .provider import Answer, Match, Place, SearchMode, SearchProvider, SessionRequest, Sort, Tier
-from .walks import packed, place_from_json, place_to_json, score_from_text, stale, unpacked
+from .walks import (
+    index_from_json,
+    packed,
+    place_from_json,
+    place_to_json,
+    score_from_text,
+    stale,
+    unpacked,
+)
 from .writing import event_digest
 
 __all__ = ["SessionSearch", "search_events"]
@@ -222,7 +230,7 @@ def _decoded(cursors: Cursors, cursor: str) -> _Walk:
         cursor, int, str, list, str, str, list
     )
     return _Walk(
-        length,
+        index_from_json(length),
         tail,
         place_from_json(place),
         frozenset(unpacked(given)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, TypeVar
@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 from eventlog.vocabulary import Vocabulary
 
 from ..errors import Code, SessionQueryError
-from .database import Database, DatabaseFailure, Engine
-from .layout import ForeignDatabase, clear, ensure
+from .database import CANTOPEN, Database, DatabaseFailure, Engine
+from .layout import ForeignDatabase, check_whole, clear, ensure
 from .location import FileLock, make_private
 from .writing import IndexWriter
 
@@ -110,12 +110,13 @@ class IndexFile:
             with _committed(writer):
                 yield True
             return
-        with FileLock(self._beside("lock")).held(wait_s=self.wait_s) as held:
+        with self._locked("lock", self.wait_s) as held:
             if not held:
                 yield False
                 return
             version = db.value("PRAGMA data_version")
             if version != self._seen_version:
+                check_whole(db)
                 writer.forget()
                 self._seen_version = version
             with _committed(writer):
@@ -193,13 +194,10 @@ class IndexFile:
             self._start(Database(":memory:", engine=self._engine))
             return
         # Under a lock, so that nobody opens what another process is just taking away.
-        try:
-            with FileLock(self._beside("open")).held(wait_s=OPEN_WAIT_S):
-                make_private(self.path)
-                self._start(Database(os.fspath(self.path), engine=self._engine))
-                self._file_key = _key(self.path)
-        except OSError as error:
-            raise failed(f"{self.path} cannot be locked: {error}") from error
+        with self._locked("open", OPEN_WAIT_S):
+            make_private(self.path)
+            self._start(Database(os.fspath(self.path), engine=self._engine))
+            self._file_key = _key(self.path)
 
     def _start(self, db: Database) -> None:
         try:
@@ -238,15 +236,15 @@ class IndexFile:
             return True
         try:
             with (
-                FileLock(self._beside("lock")).held(wait_s=self.wait_s) as held,
-                FileLock(self._beside("open")).held(wait_s=OPEN_WAIT_S) as alone,
+                self._locked("lock", self.wait_s) as held,
+                self._locked("open", OPEN_WAIT_S) as alone,
             ):
                 if held and alone and _key(self.path) == self._file_key:
                     for name in (f"{self.path}-wal", f"{self.path}-shm", self.path):
                         if os.path.exists(name):
                             os.unlink(name)
                 return held and alone
-        except OSError as error:
+        except (OSError, DatabaseFailure) as error:
             raise failed(f"{self.path} cannot be replaced: {error}") from error
 
     def _shut(self) -> None:
@@ -256,9 +254,22 @@ class IndexFile:
             self._db.close()
         self._db = self._writer = None
 
-    def _beside(self, ending: str) -> Path:
+    @contextmanager
+    def _locked(self, ending: str, wait_s: float) -> Iterator[bool]:
+        """
+        Hold the lock beside the file, or go on without it.
+
+        Raises:
+            DatabaseFailure: There can be none, so the file cannot be written either.
+        """
         assert self.path is not None
-        return self.path.with_suffix(f".{ending}")
+        path = self.path.with_suffix(f".{ending}")
+        with ExitStack() as stack:
+            try:
+                held = stack.enter_context(FileLock(path).held(wait_s=wait_s))
+            except OSError as error:
+                raise DatabaseFailure(CANTOPEN, f"{path} cannot be locked: {error}") from error
+            yield held
 
 
 def failed(reason: str) -> SessionQueryError:

@@ -13,6 +13,7 @@ from eventlog.store import EventStore
 
 from ..corpus import LiveSource
 from .database import Database
+from .layout import state_number
 from .narrowing import DocumentScope, SessionScope
 from .parsing import Query
 
@@ -35,8 +36,7 @@ class IndexTables:
 
     def state(self, name: str) -> int:
         """Return a number that the index keeps of itself."""
-        value: int = self._db.value("SELECT value FROM state WHERE name = ?", (name,))
-        return value
+        return state_number(self._db, name)
 
     def text_state(self, name: str) -> str:
         """Return a text that the index keeps of itself."""

@@ -17,17 +17,16 @@ from __future__ import annotations
 from typing import Final
 from uuid import uuid4
 
-from .database import Database, DatabaseFailure
+from .database import CORRUPT, Database, DatabaseFailure
+from .expressions import session_facet
 
-__all__ = ["CORRUPT_LAYOUT", "ForeignDatabase", "clear", "ensure"]
+__all__ = ["LAYOUT", "ForeignDatabase", "check_whole", "clear", "ensure", "state_number"]
 
 # Part of an index's identity: raise it with every change of the tables or their meaning.
 LAYOUT: Final = 2
 
 APPLICATION_ID: Final = 0x65766C69
 """Marks the file as an index of ours; what has another mark is never touched."""
-
-CORRUPT_LAYOUT: Final = 11
 
 _TABLES: Final = (
     """CREATE TABLE state(name TEXT PRIMARY KEY, value) WITHOUT ROWID""",
@@ -90,7 +89,41 @@ def ensure(db: Database, identity: str) -> None:
                 _write_state(db, identity)
         _check_owner(db)
     if db.value("SELECT value FROM state WHERE name = 'identity'") != identity:
-        raise DatabaseFailure(CORRUPT_LAYOUT, "the index is of another identity")
+        raise DatabaseFailure(CORRUPT, "the index is of another identity")
+    check_whole(db)
+
+
+def state_number(db: Database, name: str) -> int:
+    """
+    Return a number that the index keeps of itself.
+
+    Raises:
+        DatabaseFailure: It is none: the file is broken.
+    """
+    value = db.value("SELECT value FROM state WHERE name = ?", (name,))
+    if type(value) is not int:
+        raise DatabaseFailure(CORRUPT, f"the index has no number {name}")
+    return value
+
+
+def check_whole(db: Database) -> None:
+    """
+    Refuse what is broken though every statement works: numbers that would be given twice,
+    and words that are gone while their documents are there. Nothing would be found then.
+
+    Raises:
+        DatabaseFailure: It is so. Cost: a look at the newest document.
+    """
+    with db.reading():
+        for name, table in (("position", "doc"), ("sid", "session")):
+            column = "id" if table == "doc" else "sid"
+            newest = db.value(f"SELECT max({column}) FROM {table}")
+            if newest is not None and newest >= state_number(db, name):
+                raise DatabaseFailure(CORRUPT, f"the index would number a {table} twice")
+        for position, sid in db.execute("SELECT id, sid FROM doc ORDER BY id DESC LIMIT 1"):
+            held = "SELECT 1 FROM fts WHERE fts MATCH ? AND rowid = ?"
+            if not db.execute(held, (f'"{session_facet(sid)}"', position)):
+                raise DatabaseFailure(CORRUPT, "the index has lost its words")
 
 
 def clear(db: Database, identity: str) -> None:

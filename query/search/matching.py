@@ -22,11 +22,12 @@ class Words:
         words: The words in order, as the analyzer gives them.
     """
 
-    __slots__ = ("_places", "_words")
+    __slots__ = ("_beginnings", "_places", "_words")
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
         self._places: dict[str, list[int]] | None = None
+        self._beginnings: dict[str, list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self._words)
@@ -73,7 +74,15 @@ class Words:
     def _last_places(self, word: str, open_ended: bool) -> list[int]:
         if not open_ended:
             return self._index().get(word, [])
-        return [place for place, held in enumerate(self._words) if held.startswith(word)]
+        if self._beginnings is None:
+            self._beginnings = {}
+            for place, held in enumerate(self._words):
+                self._beginnings.setdefault(held[0], []).append(place)
+        return [
+            place
+            for place in self._beginnings.get(word[0], ())
+            if self._words[place].startswith(word)
+        ]
 
     def _index(self) -> dict[str, list[int]]:
         if self._places is None:

@@ -12,7 +12,7 @@ from eventlog.values import JSONValue
 
 from ..errors import Code, SessionQueryError
 from .limits import RANKED_DOCUMENTS_MAX, WINDOW_DOCUMENTS
-from .parsing import Phrase, Query, is_fuzzy
+from .parsing import Phrase, Query, is_fuzzy, is_fuzzy_word
 from .typos import CANDIDATES_MAX, Shape, nearest, shapes
 
 __all__ = ["Lexicon", "Spelling"]
@@ -82,6 +82,10 @@ class Spelling:
                     str(word): [(int(apart), str(other)) for apart, other in others]
                     for word, others in candidates
                 }
+                # Candidates become part of an expression, and a cursor may be made up.
+                words = [other for others in self._candidates.values() for _, other in others]
+                if not all(map(is_fuzzy_word, words)):
+                    raise ValueError("no words")
             except (TypeError, ValueError):
                 raise SessionQueryError(
                     Code.INVALID_CURSOR, "the cursor is none of this call"

@@ -12,14 +12,26 @@ from __future__ import annotations
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from typing import Final
+
+from eventlog.values import SEQ_MAX, is_seq
 
 from ..errors import Code, SessionQueryError
 from .provider import Place
 
-__all__ = ["packed", "place_from_json", "place_to_json", "stale", "unpacked"]
+__all__ = [
+    "index_from_json",
+    "packed",
+    "place_from_json",
+    "place_to_json",
+    "score_from_text",
+    "stale",
+    "unpacked",
+]
 
 NUMBERS_MAX: Final = 1_000_000
+NUMBER_BITS_MAX: Final = 63
 
 
 def packed(numbers: Iterable[int]) -> str:
@@ -55,6 +67,8 @@ def unpacked(text: str) -> set[int]:
     for byte in raw:
         gap |= (byte & 0x7F) << shift
         shift += 7
+        if shift > NUMBER_BITS_MAX:
+            raise _invalid()
         if byte < 0x80:
             last += gap + 1
             numbers.add(last)
@@ -78,7 +92,7 @@ def place_from_json(values: Sequence[object]) -> Place | None:
     """
     if not values:
         return None
-    numbers = [value for value in values if type(value) is int]
+    numbers = [value for value in values if type(value) is int and -1 <= value <= SEQ_MAX]
     if len(numbers) != len(values) or len(numbers) != 3:
         raise _invalid()
     rank, window, below = numbers
@@ -93,9 +107,25 @@ def score_from_text(text: str) -> float:
         SessionQueryError: INVALID_CURSOR: it is none.
     """
     try:
-        return float(text)
+        score = float(text)
     except ValueError:
         raise _invalid() from None
+    if not isfinite(score):
+        raise _invalid()
+    return score
+
+
+def index_from_json(value: object) -> int:
+    """
+    Return a length or a mark that a cursor holds.
+
+    Raises:
+        SessionQueryError: INVALID_CURSOR: it is none.
+    """
+    if not is_seq(value):
+        raise _invalid()
+    assert type(value) is int
+    return value
 
 
 def stale(reason: str) -> SessionQueryError:

@@ -19,8 +19,9 @@ from eventlog.vocabulary import Vocabulary
 
 from ..errors import Code, SessionQueryError
 from .analyzer import analyze
-from .database import Database
+from .database import CORRUPT, Database, DatabaseFailure
 from .expressions import session_facet, type_facet
+from .layout import state_number
 from .parsing import is_fuzzy_word
 
 __all__ = [
@@ -99,7 +100,7 @@ class IndexWriter:
         if not self._open:
             self._db.execute("BEGIN IMMEDIATE")
             self._open = True
-            self._position: int = self._state("position")
+            self._position: int = state_number(self._db, "position")
 
     def commit(self) -> None:
         """Write out the batch and commit it. Null case: nothing is open."""
@@ -126,7 +127,12 @@ class IndexWriter:
         rows = self._db.execute(
             "SELECT sid, header, length, tail, turn FROM session WHERE id = ?", (session_id,)
         )
-        return IndexedSession(*rows[0]) if rows else None
+        if not rows:
+            return None
+        known = IndexedSession(*rows[0])
+        if type(known.length) is not int or type(known.header) is not bytes:
+            raise DatabaseFailure(CORRUPT, f"the index has a broken row of {session_id!r}")
+        return known
 
     def remove(self, session_id: str) -> None:
         """Take a session out. Null case: it is not there."""
@@ -208,12 +214,8 @@ class IndexWriter:
             (fault.session_id, fault.path, fault.kind, fault.detail),
         )
 
-    def _state(self, name: str) -> int:
-        value: int = self._db.value("SELECT value FROM state WHERE name = ?", (name,))
-        return value
-
     def _create(self, header: SessionHeader) -> IndexedSession:
-        sid = self._state("sid")
+        sid = state_number(self._db, "sid")
         self._db.execute("UPDATE state SET value = ? WHERE name = 'sid'", (sid + 1,))
         digest = header_digest(header)
         self._db.execute(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -161,109 +160,6 @@ def test_a_store_put_back_to_an_earlier_state(tmp_path: Path) -> None:
         assert ["s1"] == sessions_found(query, "kept")
         assert ["s3"] == sessions_found(query, "new")
         query.engines.close()
-
-
-def overwrite_start(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.write(b"\xff" * 100)
-
-
-def overwrite_middle(path: Path) -> None:
-    size = path.stat().st_size
-    with path.open("r+b") as file:
-        for place in range(8192, size - 8192, 8192):
-            file.seek(place)
-            file.write(b"\xff" * 4096)
-
-
-def truncate(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def empty(path: Path) -> None:
-    os.truncate(path, 0)
-
-
-def scribble(path: Path) -> None:
-    path.write_bytes(Random(1).randbytes(100_000))
-
-
-def drop_table(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE fts")
-    connection.close()
-
-
-def other_identity(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE state SET value = 'other' WHERE name = 'identity'")
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        Path.unlink,
-        overwrite_start,
-        overwrite_middle,
-        truncate,
-        empty,
-        scribble,
-        drop_table,
-        other_identity,
-    ],
-)
-@pytest.mark.parametrize("while_open", [False, True], ids=["closed", "open"])
-@pytest.mark.parametrize("engine", ["apsw", "sqlite3"])
-def test_h7_a_lost_or_broken_index_is_built_anew(
-    tmp_path: Path, damage: Callable[[Path], None], while_open: bool, engine: Engine
-) -> None:
-    """
-    H7: a damaged or missing side database made intact transcripts invisible. Whatever is
-    done to the index, open or not, the answers are those of the log.
-    """
-    path = tmp_path / "cache" / "index.sqlite3"
-    with open_store("memory:") as store:
-        for number in range(6):
-            filled(store, [f"needle{number} {word}" for word in range(30)], f"s{number}")
-        index = EmbeddedIndex(path, DEFAULT_VOCABULARY, engine=engine)
-        query = SessionQuery(store=store, search=index)
-        assert ["s3"] == sessions_found(query, "needle3", limit=1)
-        if not while_open:
-            index.close()
-            index = EmbeddedIndex(path, DEFAULT_VOCABULARY, engine=engine)
-            query = SessionQuery(store=store, search=index)
-        damage(path)
-
-        for number in range(6):
-            assert [f"s{number}"] == sessions_found(query, f"needle{number}", limit=1)
-            assert 30 == len(found(query, f"needle{number}", f"s{number}", limit=50))
-        assert 6 == len(query.list_sessions().items)
-        index.close()
-
-
-@pytest.mark.parametrize("engine", ["apsw", "sqlite3"])
-def test_h7_a_foreign_database_is_refused(tmp_path: Path, engine: Engine) -> None:
-    """
-    H7: a database of something else at the index's path is left as it is. A search over
-    sessions says that the index failed; the search of one reads its log instead.
-    """
-    path = tmp_path / "index.sqlite3"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE precious(x)")
-    connection.close()
-    before = path.read_bytes()
-    with open_store("memory:") as store:
-        filled(store, ["needle"])
-        index = EmbeddedIndex(path, DEFAULT_VOCABULARY, engine=engine)
-        query = SessionQuery(store=store, search=index)
-
-        with raises(Code.INDEX_FAILED):
-            query.search_sessions("needle")
-        assert [0] == found(query, "needle")
-        assert "scan" == query.search_events("s1", "needle").mode
-        index.close()
-    assert before == path.read_bytes()
 
 
 def test_the_index_is_a_private_file_in_the_cache(
