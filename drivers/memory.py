@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import RLock
 
-from sortedcontainers import SortedDict
-
 from eventlog.admission import Admission, WritableLog
 from eventlog.catalog import Catalog
 from eventlog.errors import InvalidArgument, SessionNotFound
+from eventlog.locks import unowned
 from eventlog.log import MemoryLog, MemorySnapshot
-from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
+from eventlog.model import Event, HeadKey, HeadPage, SessionHead
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import Capabilities, ChangeSet, EventStore, head_page
 from eventlog.tables import MemoryTables, ViewTables
@@ -50,14 +49,15 @@ class MemoryStore(EventStore):
         self._lock = RLock()
         self._logs: dict[str, MemoryLog] = {}
         self._deleted: set[str] = set()
-        self._catalog = Catalog()
-        # Position of the last change, by session; and the other way round, in order.
+        # Being in the dict decides which sessions there are; the catalogue follows it.
+        self._catalog = Catalog(lambda: [log.header for log in self._logs.values()])
+        # Position of the last change, by session; and the other way round, ascending.
         self._positions: dict[str, int] = {}
-        self._feed: SortedDict[int, str] = SortedDict()
+        self._feed: dict[int, str] = {}
 
     @contextmanager
     def _writing(self, session_id: str) -> Iterator[WritableLog]:
-        with self._lock:
+        with unowned(self._lock):
             yield _Writing(self, session_id)
 
     def _read_events(self, head: SessionHead, start: int, stop: int) -> list[Event]:
@@ -80,11 +80,11 @@ class MemoryStore(EventStore):
         return log.head()
 
     def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
-        with self._lock:
+        with unowned(self._lock):
             return head_page(self._catalog.heads(after, limit, self._counted_head), limit)
 
     def _children(self, parent_id: str, after: HeadKey | None, limit: int) -> HeadPage:
-        with self._lock:
+        with unowned(self._lock):
             found = self._catalog.heads(after, limit, self._counted_head, parent_id=parent_id)
             return head_page(found, limit)
 
@@ -95,36 +95,44 @@ class MemoryStore(EventStore):
     def _changes(self, since: str | None) -> ChangeSet:
         if since is not None and not (since.isascii() and since.isdigit()):
             raise InvalidArgument("since", "is no token of this store")
-        with self._lock:
+        with unowned(self._lock):
             start = 0 if since is None else int(since) + 1
-            changed = tuple(self._feed[position] for position in self._feed.irange(start))
-            last = self._feed.peekitem()[0] if self._feed else -1
-            return ChangeSet(changed, str(max(last, start - 1, 0)))
+            changed: dict[str, None] = {}
+            for position in reversed(self._feed):
+                if position < start:
+                    break
+                changed[self._feed[position]] = None
+            last = next(reversed(self._feed), -1)
+            return ChangeSet(tuple(reversed(changed)), str(max(last, start - 1, 0)))
 
     def _delete(self, session_id: str, forget: bool) -> bool:
-        with self._lock:
-            log = self._logs.pop(session_id, None)
+        with unowned(self._lock):
+            log = self._logs.get(session_id)
             remembered = session_id in self._deleted
+            # First what keeps the id from being used: whatever strikes from here on, the
+            # session does not come back half gone.
             if log is not None:
-                self._catalog.remove(log.header)
+                self._deleted.add(session_id)
                 self._changed(session_id)
+                self._catalog.changing()
+                del self._logs[session_id]
+                self._catalog.remove(log.header)
             if forget:
                 self._deleted.discard(session_id)
-            elif log is not None:
-                self._deleted.add(session_id)
             return log is not None or (forget and remembered)
 
-    def _create(self, header: SessionHeader) -> MemoryLog:
-        log = self._logs[header.id] = MemoryLog(header)
-        self._catalog.add(header)
-        return log
+    def _create(self, log: MemoryLog) -> None:
+        self._catalog.changing()
+        self._logs[log.header.id] = log
+        self._catalog.add(log.header)
 
     def _changed(self, session_id: str) -> None:
-        position = self._feed.peekitem()[0] + 1 if self._feed else 1
-        if session_id in self._positions:
-            del self._feed[self._positions[session_id]]
-        self._positions[session_id] = position
+        position = next(reversed(self._feed), 0) + 1
         self._feed[position] = session_id
+        old = self._positions.get(session_id)
+        self._positions[session_id] = position
+        if old is not None:
+            self._feed.pop(old, None)
 
 
 class _StoredSnapshot(MemorySnapshot):
@@ -171,6 +179,11 @@ class _Writing:
         return [] if self._log is None else self._log.read(start, stop)
 
     def write(self, admission: Admission) -> None:
-        log = self._log or self._store._create(admission.header)
-        log.write(admission.events, admission.steps)
+        # The change is told first: one that is told and does not come does no harm.
         self._store._changed(admission.header.id)
+        if self._log is not None:
+            self._log.write(admission.events, admission.steps)
+        else:
+            log = MemoryLog(admission.header)
+            log.write(admission.events, admission.steps)
+            self._store._create(log)

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock, RLock
+from threading import RLock
 
 from eventlog.errors import InvalidSurface
+from eventlog.locks import is_own, unowned
 from eventlog.model import Event
 from eventlog.surface import Step, apply, plan
 from eventlog.tables import MemoryTables
@@ -33,7 +34,7 @@ class FoldCache:
     def __init__(self, *, sessions_max: int = SESSIONS_MAX) -> None:
         self._sessions_max = sessions_max
         self._folds: OrderedDict[Hashable, _Fold] = OrderedDict()
-        self._lock = Lock()
+        self._lock = RLock()
 
     @contextmanager
     def tables(
@@ -57,6 +58,8 @@ class FoldCache:
 
         Raises:
             InvalidSurface: An event below *length* is refused by the fold.
+
+            StoreBusy: A signal handler asks in the midst of a call of its own thread.
         """
         with self._lock:
             fold = self._folds.get(log)
@@ -65,6 +68,8 @@ class FoldCache:
             self._folds.move_to_end(log)
             while len(self._folds) > self._sessions_max:
                 self._folds.popitem(last=False)
+        if is_own(fold.lock) and not fold.has(length):
+            unowned(fold.lock)
         with fold.lock:
             fold.catch_up(length, read, scan or read)
             yield fold.tables
@@ -79,10 +84,12 @@ class FoldCache:
             fold = self._folds.get(log)
         if fold is not None:
             with fold.lock:
-                if fold.length == start and fold.refused is None:
+                if fold.length == start and fold.refused is None and not fold.torn:
+                    fold.torn = True
                     for step in steps:
                         apply(fold.tables, step)
                     fold.length += len(steps)
+                    fold.torn = False
 
     def forget(self, log: Hashable) -> None:
         """Drop the fold of a log that is gone or was replaced. Null case: none is kept."""
@@ -98,8 +105,17 @@ class _Fold:
         self.tables = MemoryTables()
         self.length = 0
         self.refused: InvalidSurface | None = None
+        # True while a step may be half applied: an exception from outside, such as Ctrl-C,
+        # then leaves the log to be folded anew.
+        self.torn = False
+
+    def has(self, length: int) -> bool:
+        """Tell whether nothing is left to be folded below *length*."""
+        return not self.torn and (self.length >= length or self.refused is not None)
 
     def catch_up(self, length: int, read: ReadEvents, scan: ReadEvents) -> None:
+        if self.torn:
+            self.tables, self.length, self.refused, self.torn = MemoryTables(), 0, None, False
         while self.length < length and self.refused is None:
             stop = min(self.length + CHUNK_EVENTS, length)
             for event in scan(self.length, stop):
@@ -108,8 +124,10 @@ class _Fold:
                 except InvalidSurface as error:
                     self.refused, self.length = error, event.seq
                     break
+                self.torn = True
                 apply(self.tables, step)
                 self.length = event.seq + 1
+                self.torn = False
             else:
                 self.length = stop
         if self.refused is not None and self.length < length:

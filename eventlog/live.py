@@ -18,6 +18,7 @@ from eventlog.errors import (
     SessionExists,
     SessionNotFound,
 )
+from eventlog.locks import unowned
 from eventlog.log import MemoryLog
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.observers import Observer, Observers
@@ -38,7 +39,10 @@ class LiveSessions:
     Create, list, fork and dispose live sessions.
 
     Every method may be called from any thread. Reads mirror those of a store. A session
-    is here from its creation on, also while it has no events.
+    is here from its creation on, also while it has no events. A signal handler or a
+    finalizer, which runs in the midst of another call of its thread, reads as anyone;
+    where that call is changing what it would change, it gets
+    :class:`~eventlog.errors.StoreBusy`, and nothing was done.
 
     Args:
         vocabulary: What event types mean; it gives the messages.
@@ -74,10 +78,8 @@ class LiveSessions:
         self._redact = redact
         self._lock = RLock()
         self._sessions: dict[str, Session] = {}
-        self._catalog = Catalog()
-        # Being in the dict decides who is live; the catalogue follows it. True while it
-        # may be half changed: an exception from outside then leaves it to be made anew.
-        self._catalog_torn = False
+        # Being in the dict decides who is live; the catalogue follows it.
+        self._catalog = Catalog(lambda: [session.header for session in self])
         self._observers = Observers()
 
     def create(
@@ -146,14 +148,13 @@ class LiveSessions:
             SessionExists: A live session has its id.
         """
         session = Session(log, self.vocabulary, self._observers, self._redact)
-        with self._lock:
+        with unowned(self._lock):
             if session.id in self._sessions:
                 raise SessionExists(session.id)
             session._announce()
-            self._catalog_torn = True
+            self._catalog.changing()
             self._sessions[session.id] = session
             self._catalog.add(log.header)
-            self._catalog_torn = False
         session._tell()
         return session
 
@@ -225,16 +226,15 @@ class LiveSessions:
         Returns:
             Whether it was live here; an unknown or a disposed one is False.
         """
-        with self._lock:
+        with unowned(self._lock):
             try:
                 gone = self._live(session)
             except SessionNotFound:
                 return False
-            self._catalog_torn = True
+            self._catalog.changing()
             gone._dispose()
             del self._sessions[gone.id]
             self._catalog.remove(gone.header)
-            self._catalog_torn = False
         gone._tell()
         return True
 
@@ -359,11 +359,6 @@ class LiveSessions:
 
     def _page(self, after: HeadKey | None, limit: int, parent_id: str | None) -> HeadPage:
         with self._lock:
-            if self._catalog_torn:
-                self._catalog = Catalog()
-                for session in self._sessions.values():
-                    self._catalog.add(session.header)
-                self._catalog_torn = False
             found = self._catalog.heads(
                 after,
                 limit,

@@ -100,11 +100,13 @@ class MemoryLog:
             events = self._events
             if event.seq != len(events):
                 raise SequenceConflict(self.header.id, len(events), event.seq)
-            step = plan(self._tables, event, events.__getitem__)
+            tables = self._tables
+            step = plan(tables, event, events.__getitem__)
             self._torn = True
             events.append(event)
-            apply(self._tables, step)
-            self._torn = False
+            apply(tables, step)
+            # A read in a signal handler may have put others in their place meanwhile.
+            self._torn = self._tables is not tables
 
     def extend(self, events: Sequence[Event]) -> None:
         """
@@ -127,11 +129,12 @@ class MemoryLog:
     def write(self, events: Sequence[Event], steps: Sequence[Step]) -> None:
         """Add events that were judged before, under :meth:`locked`."""
         with self._lock:
+            tables = self._tables
             self._torn = True
             self._events.extend(events)
             for step in steps:
-                apply(self._tables, step)
-            self._torn = False
+                apply(tables, step)
+            self._torn = self._tables is not tables
 
     def read(self, start: int, stop: int) -> list[Event]:
         """Return the events of ``[start, stop)``, clipped."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from threading import Lock, RLock
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
@@ -39,20 +39,18 @@ class Observers:
         current: The subscriptions, in the order in which they were made.
     """
 
-    __slots__ = ("_lock", "current")
+    __slots__ = ("current",)
 
     def __init__(self) -> None:
-        self.current: tuple[Observer, ...] = ()
-        self._lock = Lock()
+        # Adding and taking away are one step each, which needs no lock.
+        self.current: dict[Observer, None] = {}
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Subscribe, and return what ends the subscription; ending twice is harmless."""
-        with self._lock:
-            self.current = (*self.current, observer)
+        self.current[observer] = None
 
         def unsubscribe() -> None:
-            with self._lock:
-                self.current = tuple(held for held in self.current if held is not observer)
+            self.current.pop(observer, None)
 
         return unsubscribe
 
@@ -120,7 +118,7 @@ class Outbox:
     def _tell_one(self, entry: Event | Milestone) -> None:
         interrupt: BaseException | None = None
         session = self._session
-        for observer in self._observers.current:
+        for observer in list(self._observers.current):
             try:
                 if type(entry) is Event:
                     if observer.appended is not None:

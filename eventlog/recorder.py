@@ -56,7 +56,9 @@ class Recorder:
 
     Every method may be called from any thread. Close the recorder before its store; one
     that is open when Python exits is closed then. A child made by ``fork`` does not
-    record.
+    record. A signal handler should leave flushing and closing to the code that it
+    interrupts: in the midst of a write of its own thread both are
+    :class:`~eventlog.errors.StoreBusy`.
 
     Args:
         live: The sessions to record, with those that it has already.
@@ -223,9 +225,9 @@ class Recorder:
         """
         if os.getpid() != self._process:
             return
+        self._writer.end()
         self._closed = True
         self._unsubscribe()
-        self._writer.end()
         atexit.unregister(self._close_at_exit)
         self._writer.store_all(self._writer.found(None))
 

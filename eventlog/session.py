@@ -12,6 +12,7 @@ import orjson
 
 from eventlog import values
 from eventlog.errors import NotPicklable, SessionNotFound
+from eventlog.locks import unowned
 from eventlog.log import MemoryLog
 from eventlog.model import Event, SessionHead, SessionHeader, SurfaceOp
 from eventlog.observers import CREATED, DISPOSED, Observers, Outbox
@@ -131,12 +132,15 @@ class Session:
             RedactionFailed: The hook of these live sessions failed. Nothing was added.
 
             SessionNotFound: The session was disposed.
+
+            StoreBusy: A signal handler or a finalizer appends in the midst of another call
+                of its thread to this session. Nothing was added.
         """
         log = self._log
         if self._redact is not None:
             check_event_type(type)
             data = redacted(self._redact, type, data)
-        with log.lock:
+        with unowned(log.lock):
             if self._disposed:
                 raise SessionNotFound(self._log.header.id)
             event = Event(
@@ -212,7 +216,7 @@ class Session:
 
     def _dispose(self) -> None:
         """Take no more events, and put that behind all that happened."""
-        with self._log.lock:
+        with unowned(self._log.lock):
             self._disposed = True
             self._outbox.put(DISPOSED)
 
@@ -244,18 +248,17 @@ class _Messages:
         log, length = self._log, self._log.length
         generation = log.tables.replacements
         if generation == self._generation:
-            fresh = [event for event in log.read(self._length, length) if event.is_node]
+            known, start = self._encoded, self._length
+            fresh = [event for event in log.read(start, length) if event.is_node]
         else:
+            known = []
             fresh = [log.read(seq, seq + 1)[0] for seq in log.snapshot().nodes()]
-            self._encoded, self._length = [], 0
         encoded = []
         for event in fresh:
             message = self._vocabulary.message(event)
             if message is not None:
                 encoded.append(values.encode(message, path="message"))
-        # A new list, so that an exception from outside finds the old state or the new.
-        self._encoded, self._length, self._generation = (
-            self._encoded + encoded if encoded else self._encoded,
-            length,
-            generation,
-        )
+        # A new list, so that an exception from outside finds the old state or the new, and
+        # a call in a signal handler does not meet this one.
+        encoded = known + encoded if encoded else known
+        self._encoded, self._length, self._generation = encoded, length, generation

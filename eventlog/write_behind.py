@@ -5,14 +5,17 @@ Bringing what sessions have appended into a store, by a thread of its own.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
+from threading import RLock, Thread
 from time import monotonic
 from typing import Final
+from weakref import WeakSet
 
-from eventlog.errors import EventLogError, SessionNotFound, StoreUnavailable
+from eventlog.errors import EventLogError, SessionNotFound, StoreBusy, StoreUnavailable
+from eventlog.locks import unowned
 from eventlog.model import Batch
 from eventlog.recording import RecordingHealth, Track
 from eventlog.session import Session
@@ -45,8 +48,10 @@ class WriteBehind:
     def __init__(self, store: EventStore, window_s: float) -> None:
         self._store = store
         self._window_s = window_s
-        # Guards the fields below for moments; nobody holds it while using the store.
-        self._lock = Lock()
+        # Guards the fields below for moments; nobody holds it while using the store. A
+        # signal handler may append in one of these moments, so what is done under it is
+        # right also where its thread does the same in the middle of it.
+        self._lock = RLock()
         self._tracks: dict[Session, Track] = {}
         self._news: dict[Session, Track] = {}
         self._window_end_s: float | None = None
@@ -55,20 +60,28 @@ class WriteBehind:
         # cannot cut in two as it could a Condition's.
         self._signals: SimpleQueue[None] = SimpleQueue()
         # Held while writing, so that one hand at a time moves the marks.
-        self._writing = Lock()
+        self._writing = RLock()
+        _writers.add(self)
         self._thread = Thread(target=self._run, name=f"recorder of {store.location}", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Stop the thread; what it is writing is written."""
-        self._ending = True
+        """
+        Stop the thread; what it is writing is written.
+
+        Raises:
+            StoreBusy: This call interrupts a write of its own thread.
+        """
+        with self._interrupting_nothing():
+            self._ending = True
         self._signals.put(None)
         self._thread.join()
 
     def health(self) -> RecordingHealth:
         """Return how far each session is recorded."""
         with self._lock:
-            return RecordingHealth(tuple(track.report() for track in self._tracks.values()))
+            tracks = list(self._tracks.values())
+        return RecordingHealth(tuple(track.report() for track in tracks))
 
     def found(self, session: Session | str | None) -> list[Track]:
         """
@@ -86,7 +99,8 @@ class WriteBehind:
                 found = [self._tracks[session]] if session in self._tracks else []
                 session_id, is_done = session.id, session.disposed
             else:
-                found = [track for track in self._tracks.values() if track.session.id == session]
+                tracks = list(self._tracks.values())
+                found = [track for track in tracks if track.session.id == session]
                 session_id, is_done = session, False
         if not found and not is_done:
             raise SessionNotFound(session_id)
@@ -107,7 +121,8 @@ class WriteBehind:
         with self._lock:
             if session not in self._news:
                 track = self._tracks.get(session)
-                if track is not None and not track.stopped:
+                # A flush may have come between the append and this.
+                if track is not None and track.pending and not track.stopped:
                     self._add_news(track)
 
     def drain(self, session: Session) -> None:
@@ -115,19 +130,29 @@ class WriteBehind:
         with self._lock:
             track = self._tracks.get(session)
             if track is not None and not track.pending:
-                del self._tracks[session]
+                self._tracks.pop(session, None)
         if track is not None and not track.stopped:
-            self._store_until({track: session.length})
+            try:
+                self._store_until({track: session.length})
+            except StoreBusy:
+                self._later(track)
 
     def _add_news(self, track: Track) -> None:
         """Note that a session has events behind its mark, and open a window. Under the lock."""
-        # An exception from outside strikes at a call: before the stores, and the next
-        # notification finds everything as if there had been none.
+        # An exception from outside, or a signal handler, strikes at a call: before the
+        # stores, and the next notification finds everything as if there had been none.
         end_s = monotonic() + self._window_s
         if self._window_end_s is None:
             self._signals.put(None)
+        if self._window_end_s is None:
             self._window_end_s = end_s
         self._news[track.session] = track
+
+    def _later(self, track: Track) -> None:
+        """Leave a session to the thread. Null case: it has nothing to store."""
+        with self._lock:
+            if track.pending and not track.stopped:
+                self._add_news(track)
 
     # The thread
 
@@ -137,7 +162,12 @@ class WriteBehind:
                 now_s = monotonic()
                 self._window_end_s = None
                 targets = self._targets(now_s)
-            self._store_until(targets)
+            try:
+                self._store_until(targets)
+            except Exception:
+                logger.exception("writing was cut short, and goes on")
+                for track in targets:
+                    self._later(track)
 
     def _wait_until_due(self) -> bool:
         """Sleep until something is to be written; False when the writing ends."""
@@ -155,7 +185,7 @@ class WriteBehind:
 
     def _due_s(self) -> float | None:
         """When the next write is due: at the end of the window, or of a pause after a failure."""
-        times = [track.retry_at_s for track in self._news.values() if track.failures]
+        times = [track.retry_at_s for track in list(self._news.values()) if track.failures]
         if self._window_end_s is not None:
             times.append(self._window_end_s)
         return min(times, default=None)
@@ -164,11 +194,22 @@ class WriteBehind:
         """The sessions with news that are not pausing, and how far to store each."""
         return {
             track: track.session.length
-            for track in self._news.values()
+            for track in list(self._news.values())
             if track.retry_at_s <= now_s
         }
 
     # Writing
+
+    def _interrupting_nothing(self) -> RLock:
+        """
+        Return what is held while writing.
+
+        Raises:
+            StoreBusy: This call came up in the midst of another one of its own thread.
+        """
+        # The thread that writes may be waiting for the first of them.
+        unowned(self._lock)
+        return unowned(self._writing)
 
     def store_all(self, tracks: Sequence[Track], *, with_news: bool = False) -> None:
         """
@@ -192,7 +233,7 @@ class WriteBehind:
         Args:
             with_news: Let other sessions with news share the commit.
         """
-        with self._writing:
+        with self._interrupting_nothing():
             waiting = _behind(targets, targets)
             if waiting and with_news:
                 with self._lock:
@@ -233,13 +274,14 @@ class WriteBehind:
             if track.failures:
                 logger.info("session %r is stored again", session.id)
             track.advance(count)
-            if track.pending:
-                self._add_news(track)
-                return
+            # First the news is taken away and then looked for: what a signal handler
+            # appends in between makes news of its own.
             self._news.pop(session, None)
             if not self._news:
                 self._window_end_s = None
-            if session.disposed:
+            if track.pending:
+                self._add_news(track)
+            elif session.disposed:
                 self._tracks.pop(session, None)
 
     def _failed(self, track: Track, error: EventLogError) -> None:
@@ -256,6 +298,18 @@ class WriteBehind:
             logger.error("session %r is not recorded any more: %s", session.id, error)
         elif first:
             logger.warning("session %r cannot be stored, trying again: %s", session.id, error)
+
+
+_writers: Final[WeakSet[WriteBehind]] = WeakSet()
+
+
+def _free_locks() -> None:
+    """Free what a thread held that did not come along into a forked child."""
+    for writer in _writers:
+        writer._lock, writer._writing = RLock(), RLock()
+
+
+os.register_at_fork(after_in_child=_free_locks)
 
 
 def _behind(tracks: Iterable[Track], targets: Mapping[Track, int]) -> list[Track]:

@@ -14,10 +14,11 @@ import fcntl
 import os
 import random
 import time
-from threading import Lock
+from threading import RLock
 from weakref import WeakValueDictionary
 
 from eventlog.errors import StoreBusy
+from eventlog.locks import unowned
 
 from .refusals import refusal
 
@@ -33,11 +34,11 @@ class _ThreadLock:
     __slots__ = ("__weakref__", "lock")
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock = RLock()
 
 
 _paths: WeakValueDictionary[str, _ThreadLock] = WeakValueDictionary()
-_paths_lock = Lock()
+_paths_lock = RLock()
 # Descriptors that hold a lock now.
 _held: set[int] = set()
 
@@ -45,7 +46,7 @@ _held: set[int] = set()
 def _leave_to_parent() -> None:
     global _paths, _paths_lock
     _paths = WeakValueDictionary()
-    _paths_lock = Lock()
+    _paths_lock = RLock()
     for fd in _held:
         with contextlib.suppress(OSError):
             os.close(fd)
@@ -60,7 +61,8 @@ class PathLock:
     Keeps the other threads of this process from writing the log at *path*.
 
     Raises:
-        StoreBusy: One of them writes for longer than *wait_s*.
+        StoreBusy: One of them writes for longer than *wait_s*, or this one does, and this
+            call interrupts it.
     """
 
     __slots__ = ("_held",)
@@ -70,7 +72,7 @@ class PathLock:
             held = _paths.get(path)
             if held is None:
                 held = _paths[path] = _ThreadLock()
-        if not held.lock.acquire(timeout=wait_s):
+        if not unowned(held.lock).acquire(timeout=wait_s):
             raise StoreBusy(f"pid {os.getpid()}", wait_s)
         self._held = held
 

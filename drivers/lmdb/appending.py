@@ -12,6 +12,7 @@ import lmdb
 
 from eventlog.admission import Admission, ReadableLog, WritableLog, admit
 from eventlog.errors import EventLogError
+from eventlog.locks import unowned
 from eventlog.model import Batch, Event, SessionHeader
 from eventlog.tables import FoldTables, MemoryTables
 
@@ -77,7 +78,11 @@ class Appender:
             for admission in admissions:
                 Log(transaction, databases, session_id).write(admission, feed)
 
-        with environment.writer, environment.held(wait_s=self._wait_s):
+        with (
+            unowned(environment.writing),
+            environment.writer,
+            environment.held(wait_s=self._wait_s),
+        ):
             with environment.reading() as reading:
                 if reading.databases is None:
                     log: ReadableLog = _Absent()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Lock, get_ident
+from threading import Lock, RLock, get_ident
 from typing import TypeVar
 
 import lmdb
@@ -39,14 +39,17 @@ class Environment:
     LMDB forbids to open them twice in a process; :mod:`~.sharing` gives every store the
     same object. They are opened when something is there to read, or at the first write.
 
-    Locks are taken in this order: :attr:`writer`, the writer lock over processes, the
-    map's lock, the gate. A transaction lives under the map's lock or inside the gate, so
-    whoever holds the one and has closed the other may abort, unmap and fork.
+    Locks are taken in this order: :attr:`writing`, :attr:`writer`, the writer lock over
+    processes, the map's lock, the gate. A transaction lives under the map's lock or inside
+    the gate, so whoever holds the one and has closed the other may abort, unmap and fork.
 
     Attributes:
         path: The folder.
 
         writer: Held by the thread that writes.
+
+        writing: Held with it, before it: tells a thread that it is the one that writes.
+            What a signal handler does in the midst of that must not wait for it.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -59,6 +62,7 @@ class Environment:
 
     def _begin_process(self) -> None:
         self.writer = Lock()
+        self.writing = RLock()
         self._pid = os.getpid()
         self._writer_lock = WriterLock(self.path)
         self._map_lock = Lock()

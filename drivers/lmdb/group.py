@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from threading import Lock
+from threading import Lock, RLock
 from time import monotonic
 from typing import Final
 
 from eventlog.errors import EventLogError
+from eventlog.locks import unowned
 from eventlog.model import Batch
 
 __all__ = ["GroupCommit", "Request"]
@@ -69,10 +70,13 @@ class GroupCommit:
 
     Args:
         writer: Held by the leader; and by whoever else writes.
+
+        writing: Held with it, before it; reentrant.
     """
 
-    def __init__(self, writer: Lock) -> None:
+    def __init__(self, writer: Lock, writing: RLock) -> None:
         self._writer = writer
+        self._writing = writing
         self._queue: deque[Request] = deque()
 
     def submit(self, request: Request, commit: Callable[[Request], None]) -> None:
@@ -85,7 +89,11 @@ class GroupCommit:
                 alone; it has put the others back.
 
         An interrupt is raised when it is certain whether *request* was stored.
+
+        Raises:
+            StoreBusy: This call interrupts a write of its own thread.
         """
+        unowned(self._writing)
         leads = False
         request.wake.acquire()
         self._queue.append(request)
@@ -94,14 +102,14 @@ class GroupCommit:
                 if self._writer.locked():
                     request.wake.acquire(timeout=LOOK_S)
                     continue
-                with self._writer:
+                with self._writing, self._writer:
                     if not request.is_done:
                         leads = True
                         commit(request)
         except BaseException:
             request.is_abandoned = True
             if not leads:
-                with self._writer, suppress(ValueError):
+                with self._writing, self._writer, suppress(ValueError):
                     self._queue.remove(request)
             raise
         finally:

@@ -10,6 +10,7 @@ from typing import Final
 import lmdb
 
 from eventlog.errors import StoreBusy, StoreFull
+from eventlog.locks import unowned
 
 from .environment import Environment
 from .handle import Databases
@@ -43,13 +44,13 @@ def remove(environment: Environment, session_id: str, *, forget: bool, wait_s: f
 
     if not environment.is_there():
         return False
-    with environment.writer:
+    with unowned(environment.writing), environment.writer:
         found = environment.write(take_away, wait_s=wait_s)
     # The session is gone; the rest is housekeeping that a later call can do as well.
     with suppress(StoreBusy, StoreFull):
         more = found
         while more:
-            with environment.writer:
+            with unowned(environment.writing), environment.writer:
                 more = environment.write(_remove_remains, wait_s=wait_s)
     return found
 

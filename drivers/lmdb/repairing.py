@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 from eventlog.codec import encode_line
 from eventlog.errors import EventLogError
 from eventlog.findings import LOST_TYPE, Change, Finding
+from eventlog.locks import unowned
 from eventlog.model import APPEND, Event, Replace, SurfaceOp
 from eventlog.snapshot import ScanMeter
 from eventlog.verifying import FoldCheck
@@ -78,7 +79,7 @@ def repaired(environment: Environment, dry_run: bool, *, wait_s: float) -> list[
         return []
     if dry_run:
         return _planned(environment)[0]
-    with environment.writer, environment.held(wait_s=wait_s):
+    with unowned(environment.writing), environment.writer, environment.held(wait_s=wait_s):
         findings, plans = _planned(environment)
         if not any(finding.change for finding in findings):
             return findings

@@ -31,7 +31,7 @@ class SharedEnvironment(Environment):
 
     def _begin_process(self) -> None:
         super()._begin_process()
-        self.group = GroupCommit(self.writer)
+        self.group = GroupCommit(self.writer, self.writing)
 
 
 # Stores that are dropped without being closed take their environment with them.

@@ -195,7 +195,12 @@ def test_i9_hook_sees_only_what_can_be_kept(type: Any, data: Any) -> None:
     A value or a type that is refused is refused before the hook is asked about any of it.
     """
     asked: list[str] = []
-    session = LiveSessions(redact=lambda *given: asked.append(given[1]) or given[2]).create()
+
+    def redact(event_type: str, path: str, text: str) -> str:
+        asked.append(path)
+        return text
+
+    session = LiveSessions(redact=redact).create()
     with pytest.raises(ValueRejected):
         session.append(type, data)
 
@@ -242,7 +247,12 @@ def test_i9_resumed_log_and_its_closers_are_taken_as_they_are() -> None:
         session.append("assistant/message", answer, surface_op=APPEND, source_event_seqs=[])
 
     asked: list[str] = []
-    live = LiveSessions(redact=lambda *given: asked.append(given[2]) or hide_keys(*given))
+
+    def redact(event_type: str, path: str, text: str) -> str:
+        asked.append(text)
+        return hide_keys(event_type, path, text)
+
+    live = LiveSessions(redact=redact)
     with Recorder(live, store) as recorder:
         resumed = recorder.resume("s1")
         assert [] == asked

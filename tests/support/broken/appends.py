@@ -25,6 +25,7 @@ from eventlog.errors import (
     SequenceConflict,
     SessionDeleted,
 )
+from eventlog.log import MemoryLog
 from support.sqlite_example import SqliteStore
 
 
@@ -151,7 +152,7 @@ class EmptyAppendCreates(BrokenMemory):
     def append(self, header: SessionHeader, events: Sequence[Event]) -> int:
         length = super().append(header, events)
         if header.id not in self._logs:
-            self._create(header)
+            self._create(MemoryLog(header))
         return length
 
 
