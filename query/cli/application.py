@@ -140,6 +140,8 @@ def _told(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption) and where == PROGRAM:
         # Most options are known, but to the commands.
         said = f"no option {error.option_name!r:.60} before the command; options stand behind it"
+    elif isinstance(error, click.NoSuchOption):
+        said = f"{said}; an argument that begins with - stands behind --"
     return f"{said[:1].lower()}{said[1:]}; see {where} --help"
 
 

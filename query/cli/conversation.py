@@ -130,8 +130,11 @@ def show(
             screen.line(("… earlier events: --all shows them, --last more of them", "dim"))
             screen.line()
         count = Transcript(screen, query.vocabulary, full).write(log, entries)
-    if not count:
-        complain("nothing to show" + (": no event passes the filters" if filters else ""))
+    if not count and filters:
+        complain("nothing to show: no event passes the filters")
+    elif not count:
+        hint = "; --log shows its events" if record.length and not log_only else ""
+        complain(f"nothing to show: there is no conversation{hint}")
     return DONE if count else NONE_FOUND
 
 

@@ -233,7 +233,11 @@ class Screen:
             for column, head in enumerate(heads)
         ]
         least = widths[-1] if heads[-1] in aligned else min(widths[-1], LAST_CELLS_MIN)
-        widths = fitted(heads, widths, least, narrow, self.width)
+        if self.terminal:
+            widths = fitted(heads, widths, least, narrow, self.width)
+        else:
+            # One long text does not push the columns of all other rows out of sight.
+            widths = [min(width, PIPED_CELLS_MAX) for width in widths]
         lines.insert(0, [(head, "dim") for head in heads])
         for row in lines:
             parts: list[Part] = []
@@ -241,7 +245,7 @@ class Screen:
                 last = column == len(row) - 1
                 if not widths[column]:
                     continue
-                if not last:
+                if not last and self.terminal:
                     tail = heads[column] in tails.split()
                     text = cut_to(text, widths[column], self.cells, tail=tail)
                 space = " " * (widths[column] - self.cells(text))
@@ -299,6 +303,7 @@ class Screen:
 LAST_CELLS_MIN: Final = 24
 """What the last column of a table is given by those that can be narrower."""
 WRAPPED_CELLS_MIN: Final = 20
+PIPED_CELLS_MAX: Final = 60
 
 
 def _pair(part: Part) -> tuple[str, str]:

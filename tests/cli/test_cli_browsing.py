@@ -453,6 +453,7 @@ def test_shells_complete_commands_and_sessions(
         ("read s1 first", "must be a whole number, 0 or more, not 'first'"),
         ("read s1 0 --before 51", "must be a whole number, 0 to 50, not 51"),
         ("read s1 1_0", "must be a whole number"),
+        ("show -dash", "an argument that begins with - stands behind --"),
     ],
 )
 def test_a_wrong_call_is_told_how_it_goes(run: Run, url: str, command: str, hint: str) -> None:
@@ -461,3 +462,16 @@ def test_a_wrong_call_is_told_how_it_goes(run: Run, url: str, command: str, hint
 
     assert (2, "", 1) == (result.code, result.out, result.err.count("\n"))
     assert hint in result.err
+
+
+def test_a_session_without_a_conversation(run: Run, url: str) -> None:
+    """Where there is nothing to show, show says what there is."""
+    with open_store(url) as store:
+        store.append(make_header("s1"), [log_only(0)])
+        store.append(make_header("-dash"), messages(1))
+    result = run("show", "s1")
+
+    assert 1 == result.code
+    assert "--log shows its events" in result.err
+    assert 0 == run("show", "s1", "--log").code
+    assert 0 == run("show", "--", "-dash").code

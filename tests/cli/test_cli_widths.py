@@ -180,3 +180,14 @@ def test_fitted() -> None:
     assert [8, 10, 9] == fitted(heads, [10, 10, 9], 5, narrow, 27)
     assert [4, 0, 9] == fitted(heads, [10, 10, 9], 5, narrow, 20)
     assert [2, 0, 9] == fitted(heads, [10, 10, 9], 5, narrow, 5)
+
+
+def test_one_long_id_in_a_pipe(url: str, run: Run) -> None:
+    """An id of 255 characters filled every line of a list up to its own length."""
+    with open_store(url) as store:
+        store.append(make_header("x" * 255), messages(1))
+        store.append(make_header("short"), messages(1))
+    lines = run("list").out.splitlines()
+
+    assert any(line.startswith("x" * 255 + "  ") for line in lines)
+    assert [True, True, False] == sorted((len(line) < 120 for line in lines), reverse=True)
