@@ -24,7 +24,7 @@ from .medium import LINE_BYTES_MAX, LogFile, sync_folder
 from .names import LOG_SUFFIX, TORN_SUFFIX, stem_of, unfinished_name
 from .reading import read_window
 from .tail import MARK_BYTES
-from .writing import append_lines, create_log, is_at
+from .writing import append_lines, created_log, is_at
 
 __all__ = ["LockedLog"]
 
@@ -114,14 +114,14 @@ class LockedLog:
         if len(header) > LINE_BYTES_MAX:
             raise ValueRejected("header", f"takes more than {LINE_BYTES_MAX} bytes as a line")
         path = logs.path(stem, LOG_SUFFIX)
-        create_log(
+        created = created_log(
             path,
             f"{logs.root}/{unfinished_name(self._session_id)}",
             [header, *lines],
             logs.lock_wait_s,
             lambda: logs.is_deleted(stem),
         )
-        with LogFile(path, self._session_id, logs.meter) as file:
+        with created, LogFile(path, self._session_id, logs.meter) as file:
             layout = logs.survey(file)
         with logs.folds.tables(layout.identity, 0, lambda start, stop: []):
             logs.folds.extend(layout.identity, 0, admission.steps)
@@ -133,7 +133,7 @@ class LockedLog:
     ) -> None:
         """Take the log out of the archive, with *lines* behind it."""
         logs, stem = self._logs, self._stem
-        create_log(
+        created = created_log(
             logs.path(stem, LOG_SUFFIX),
             f"{logs.root}/{unfinished_name(self._session_id)}",
             chain(blocks_of(file, layout.end), lines),
@@ -141,7 +141,7 @@ class LockedLog:
             lambda: logs.is_deleted(stem),
         )
         # From here on the log counts. Where this fails, the archive is left over.
-        with suppress(OSError):
+        with created, suppress(OSError):
             os.unlink(file.path)
             sync_folder(logs.root)
         logs.folds.extend(layout.identity, admission.start, admission.steps)

@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Final
 
 from attrs import evolve
 
@@ -48,7 +49,7 @@ from .refusals import refusal
 from .repairing import repaired
 from .salvaging import salvaged
 from .verifying import verified
-from .writing import LogAppeared, read_tombstone, write_tombstone
+from .writing import LogAppeared, claimed, read_tombstone, write_tombstone
 
 __all__ = ["JsonlSnapshot", "JsonlStore", "open_url"]
 
@@ -255,20 +256,30 @@ class JsonlStore(EventStore):
                 # First the tombstone: whatever fails from here on, the session is gone.
                 write_tombstone(tombstone, session_id)
                 logs.forget(stem)
+                # Without the log's lock they are not ours: one may have appeared.
+                _remove(logs.path(stem, LOG_SUFFIX))
+                _remove(logs.path(stem, LOG_SUFFIX + ARCHIVE_SUFFIX))
             if file is not None or was_deleted:
-                for path in (
-                    logs.path(stem, LOG_SUFFIX),
-                    logs.path(stem, LOG_SUFFIX + ARCHIVE_SUFFIX),
-                    logs.path(stem, TORN_SUFFIX),
-                    f"{self.root}/{unfinished_name(session_id)}",
-                    *self._backups(stem),
-                ):
-                    _remove(path, "the session is deleted, but not all of its files are")
+                for path in (logs.path(stem, TORN_SUFFIX), *self._backups(stem)):
+                    _remove(path)
+                self._remove_unfinished(session_id)
             if forget:
-                _remove(tombstone, "the session is deleted, but not forgotten")
+                _remove(tombstone, otherwise="the session is deleted, but not forgotten")
             if file is not None or was_deleted:
                 _sync(self.root)
         return file is not None or (forget and was_deleted)
+
+    def _remove_unfinished(self, session_id: str) -> None:
+        """Take away what a crash left of a creation; one that is under way is waited for."""
+        path = f"{self.root}/{unfinished_name(session_id)}"
+        if os.path.lexists(path):
+            try:
+                with claimed(path, self._logs.lock_wait_s):
+                    _remove(path)
+            except OSError as error:
+                if isinstance(error, EventLogError):
+                    raise
+                raise StoreUnavailable(path, f"{_NOT_ALL}: {error.strerror}") from error
 
     def _archive(self, session_id: str) -> bool:
         with self._held(session_id), LockedLog(self._logs, session_id) as log:
@@ -293,7 +304,10 @@ def _sync(folder: str) -> None:
         raise refusal(error, folder, writing=True) from error
 
 
-def _remove(path: str, otherwise: str) -> None:
+_NOT_ALL: Final = "the session is deleted, but not all of its files are"
+
+
+def _remove(path: str, *, otherwise: str = _NOT_ALL) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:

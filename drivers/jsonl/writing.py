@@ -37,7 +37,7 @@ __all__ = [
     "LogAppeared",
     "append_lines",
     "claimed",
-    "create_log",
+    "created_log",
     "cut_torn_tail",
     "is_at",
     "read_tombstone",
@@ -151,15 +151,18 @@ def cut_torn_tail(file: LogFile, layout: Layout, torn_path: str) -> None:
         raise refusal(error, torn_path, writing=True) from error
 
 
-def create_log(
+@contextmanager
+def created_log(
     path: str,
     new_path: str,
     lines: Iterable[bytes],
     wait_s: float,
     is_deleted: Callable[[], bool],
-) -> None:
+) -> Iterator[None]:
     """
     Create the log *path* with *lines*, durably; it appears whole or not at all.
+
+    In the context it is held against every other writer, and stays what and where it is.
 
     Args:
         new_path: Where it is written first, in the same folder.
@@ -194,6 +197,7 @@ def create_log(
                 with contextlib.suppress(OSError):
                     os.unlink(path)
                 raise
+            yield
     except OSError as error:
         if isinstance(error, EventLogError):
             raise
