@@ -181,7 +181,10 @@ def find_spans(text: str, words: Set[str], beginnings: tuple[str, ...] = ()) -> 
         for chunk, base in _wide_chunks(text):
             if folding_only and _PLAIN_WIDE.fullmatch(chunk):
                 continue
-            if any(word in words or word.startswith(beginnings) for word in _wide_words(chunk)):
+            held = _wide_words(chunk)
+            if not words.isdisjoint(held) or (
+                beginnings and any(word.startswith(beginnings) for word in held)
+            ):
                 spans += [
                     Span(*span)
                     for span in _spans(chunk, base)

@@ -123,11 +123,12 @@ def _alike(words: Iterable[str], meant: Iterable[str]) -> set[str]:
     held = list(words)
     found: set[str] = set()
     for other in meant:
+        first, last = other[0], other[-1]
+        chars_min, chars_max = len(other) - DISTANCE_MAX, len(other) + DISTANCE_MAX
         likely = [
             word
             for word in held
-            if abs(len(word) - len(other)) <= DISTANCE_MAX
-            and (word[0] == other[0] or word[-1] == other[-1])
+            if (word[0] == first or word[-1] == last) and chars_min <= len(word) <= chars_max
         ]
         found.update(word for _, word in nearest(other, likely, DISTANCE_MAX))
     return found

@@ -137,11 +137,12 @@ class EmbeddedIndex(SearchProvider):
             length = log.length if request.length is None else request.length
             limits = narrowing(request.documents, as_of=length, sid=known.sid, kinds=kinds)
             read = self._reader()
-            lexicon = IndexLexicon(read, limits, hidden=tables.hidden > 0)
+            searched = tables.session_documents(known.sid, kinds, request.documents.below(length))
+            lexicon = IndexLexicon(read, limits, searched=searched, hidden=tables.hidden > 0)
             spelling = Spelling(lexicon, request.spelling)
             return Answer(
                 self._session_matches(read, request, limits, spelling),
-                tables.session_documents(known.sid, kinds, request.documents.below(length)),
+                searched,
                 min(known.length, length),
                 tables.faults(log.session_id),
                 lambda: limits.windowed,
@@ -166,7 +167,8 @@ class EmbeddedIndex(SearchProvider):
                 limits.values.append(json.dumps(sorted(sids)))
             excluded = frozenset(tables.numbers(request.excluded).values())
             read = self._reader()
-            lexicon = IndexLexicon(read, limits, hidden=tables.hidden > 0)
+            searched = tables.documents(sids, kinds, excluded)
+            lexicon = IndexLexicon(read, limits, searched=searched, hidden=tables.hidden > 0)
             spelling = Spelling(lexicon, request.spelling)
             faults = tables.faults()
             if not covered:
@@ -174,7 +176,7 @@ class EmbeddedIndex(SearchProvider):
                     faults = (*faults, *tables.missing(source))
             return Answer(
                 self._corpus_matches(read, request, limits, excluded, spelling),
-                tables.documents(sids, kinds, excluded),
+                searched,
                 mark,
                 faults,
                 lambda: limits.windowed,

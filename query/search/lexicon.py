@@ -30,11 +30,14 @@ class IndexLexicon:
 
         limits: What is searched.
 
+        searched: How many documents that is, at most.
+
         hidden: Whether the index holds documents that are gone, so that its own counts are
             too high.
     """
 
-    def __init__(self, read: Read, limits: Narrowing, *, hidden: bool) -> None:
+    def __init__(self, read: Read, limits: Narrowing, *, searched: int, hidden: bool) -> None:
+        self.searched = searched
         self._read = read
         self._limits = limits
         self._hidden = hidden
@@ -57,14 +60,14 @@ class IndexLexicon:
             " WHERE drow >= ? AND drow < ? AND length(drow) BETWEEN ? AND ?",
             (tail, _after(tail), *lengths),
         )
-        return {*words, *(word[::-1] for word in reversed_words)}
+        return {*words.split(), *reversed_words[::-1].split()}
 
     def of_length(self, chars_min: int, chars_max: int) -> list[str]:
         """Return the words of a length. Cost: all words."""
         return self._joined(
             "SELECT group_concat(word, ' ') FROM term WHERE length(word) BETWEEN ? AND ?",
             (chars_min, chars_max),
-        )
+        ).split()
 
     def documents(self, words: Sequence[str]) -> list[int]:
         """
@@ -126,8 +129,8 @@ class IndexLexicon:
         rows = self._read("SELECT doc FROM vocabulary WHERE term = ? AND col = 'body'", (word,))
         return rows[0][0] if rows else 0
 
-    def _joined(self, statement: str, values: Sequence[object]) -> list[str]:
-        return (self._read(statement, values)[0][0] or "").split()
+    def _joined(self, statement: str, values: Sequence[object]) -> str:
+        return self._read(statement, values)[0][0] or ""
 
 
 def _after(prefix: str) -> str:

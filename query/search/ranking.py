@@ -124,8 +124,15 @@ def _windows(
 ) -> Iterator[_Window]:
     """Yield each window; the one before it has been drawn to its end by then."""
     given = _Given(is_whole=place is None)
+    has_more = True
     for rank, rung in enumerate(ladder(query, spelling)):
         if place is not None and rank < place.rank:
+            continue
+        if rung.tier is Tier.NEAR and given.is_whole and len(query.parts) > 1:
+            # Mostly one document has the words of a phrase: one look spares two tiers.
+            source, values = _source(limits, Search(all_words(query.parts), None, True), given)
+            has_more = bool(read(f"SELECT 1 {source} LIMIT 1", values))
+        if rung.tier in (Tier.NEAR, Tier.ALL) and not has_more:
             continue
         begin = place if place is not None and place.rank == rank else None
         if rung.tier is Tier.CLOSE:
@@ -172,32 +179,17 @@ def _tier_windows(
     window, below = (0, None) if begin is None else (begin.window, begin.below)
     if begin is None and search.is_small:
         window = UNCUT
-    match = limits.match(search.body)
     while True:
-        condition, values = limits.condition, list(limits.values)
-        if limits.done:
-            condition += " AND d.sid NOT IN (SELECT value FROM json_each(?))"
-            values.append(json.dumps(sorted(limits.done)))
+        source, values = _source(limits, search, given)
         if below is not None:
-            condition += f" AND {limits.age} < ?"
+            source += f" AND {limits.age} < ?"
             values.append(below)
-        if given.is_whole:
-            if given.ids:
-                condition += " AND f.rowid NOT IN (SELECT value FROM json_each(?))"
-                values.append(json.dumps([*given.ids]))
-        elif search.better is not None:
-            # Not by FTS5's NOT: its score would count each of these words in all documents.
-            condition += " AND f.rowid NOT IN (SELECT rowid FROM fts WHERE fts MATCH ?)"
-            values.append(limits.match(search.better))
-        source = (
-            f"FROM fts f CROSS JOIN doc d ON d.id = f.rowid WHERE f.fts MATCH ? AND {condition}"
-        )
         floor: list[Row] = []
         if window != UNCUT:
             floor = read(
                 f"SELECT {limits.age} {source} ORDER BY f.rowid DESC"
                 f" LIMIT 1 OFFSET {WINDOW_DOCUMENTS - 1}",
-                [match, *values],
+                values,
             )
         if floor:
             limits.windowed = True
@@ -208,11 +200,31 @@ def _tier_windows(
             f"SELECT f.rowid, d.sid, d.seq, round(f.rank * ?, 2) {source}"
             " ORDER BY 4, d.time DESC, f.rowid DESC"
         )
-        rows = _drawn(read, statement, [limits.scale, match, *values], given)
+        rows = _drawn(read, statement, [limits.scale, *values], given)
         yield _Window(tier, Place(rank, window, below), rows)
         if not floor:
             return
         window, below = window + 1, floor[0][0]
+
+
+def _source(limits: Narrowing, search: Search, given: _Given) -> tuple[str, list[object]]:
+    """Where the hits of *search* are that no better tier has, in SQL with its values."""
+    source = (
+        f"FROM fts f CROSS JOIN doc d ON d.id = f.rowid WHERE f.fts MATCH ? AND {limits.condition}"
+    )
+    values: list[object] = [limits.match(search.body), *limits.values]
+    if limits.done:
+        source += " AND d.sid NOT IN (SELECT value FROM json_each(?))"
+        values.append(json.dumps(sorted(limits.done)))
+    if given.is_whole:
+        if given.ids:
+            source += " AND f.rowid NOT IN (SELECT value FROM json_each(?))"
+            values.append(json.dumps([*given.ids]))
+    elif search.better is not None:
+        # Not by FTS5's NOT: its score would count each of these words in all documents.
+        source += " AND f.rowid NOT IN (SELECT rowid FROM fts WHERE fts MATCH ?)"
+        values.append(limits.match(search.better))
+    return source, values
 
 
 def _drawn(read: Read, statement: str, values: Sequence[object], given: _Given) -> Iterator[Row]:

@@ -282,14 +282,14 @@ class _SessionLexicon:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._total = 0
+        self.searched = 0
 
     def add(self, words: Words) -> None:
         self._counts.update(words.different())
-        self._total += 1
+        self.searched += 1
 
     def total(self) -> int:
-        return self._total
+        return self.searched
 
     def alike(self, shape: Shape) -> list[str]:
         return [
@@ -309,7 +309,7 @@ class _SessionLexicon:
         return [self._counts[word] for word in words]
 
     def fewest(self, words: Sequence[str], stop: int) -> int:
-        return min(stop, *(self._counts[word] for word in words))
+        return min((self._counts[word] for word in words), default=stop)
 
     def at_most(self, words: Sequence[str], stop: int) -> int:
         return self.fewest(words, stop)

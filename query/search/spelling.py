@@ -30,7 +30,14 @@ ABSENT, RARE, COMMON = 0, 1, 2
 
 
 class Lexicon(Protocol):
-    """The words of the documents that are searched."""
+    """
+    The words of the documents that are searched.
+
+    Attributes:
+        searched: How many documents these are, at most.
+    """
+
+    searched: int
 
     def alike(self, shape: Shape) -> Iterable[str]:
         """Return the words of a shape."""
@@ -151,9 +158,11 @@ class Spelling:
         Tell whether all documents with every one of *phrases* can be ranked at once: there
         cannot be many, or hardly so.
         """
+        if self._lexicon.searched < WINDOW_DOCUMENTS:
+            return True
         stop = RANKED_DOCUMENTS_MAX + 1
-        counts = [count for count in (self._at_most(p, stop) for p in phrases) if count is not None]
-        least = min(counts, default=stop)
+        # All words at once: the rarest one bounds how far the others are counted.
+        least = self._lexicon.at_most([word for p in phrases for word in _whole_words(p)], stop)
         if least < WINDOW_DOCUMENTS or least == stop:
             return least < stop
         total = max(self._lexicon.total(), 1)
@@ -165,6 +174,8 @@ class Spelling:
 
     def are_few_with_any(self, phrases: Iterable[Phrase]) -> bool:
         """Tell whether the documents with any of *phrases* can be ranked at once."""
+        if self._lexicon.searched < WINDOW_DOCUMENTS:
+            return True
         left = WINDOW_DOCUMENTS
         for phrase in phrases:
             count = self._at_most(phrase, left)
@@ -178,7 +189,7 @@ class Spelling:
         Return how many documents have *phrase* at most: those with its rarest word, counted
         up to *stop*. None where nobody knows: of the beginning of a word.
         """
-        words = phrase.words[:-1] if phrase.open_ended else phrase.words
+        words = _whole_words(phrase)
         return self._lexicon.at_most(words, stop) if words else None
 
     def _level(self, part: Phrase) -> int:
@@ -219,6 +230,10 @@ class Spelling:
             if count
         )
         return [(apart, word) for apart, _, word in counted]
+
+
+def _whole_words(phrase: Phrase) -> Sequence[str]:
+    return phrase.words[:-1] if phrase.open_ended else phrase.words
 
 
 def _combinations(choices: Sequence[Sequence[tuple[int, Phrase]]]) -> list[tuple[Phrase, ...]]:

@@ -41,6 +41,7 @@ class Known:
 
     def __init__(self, **counts: int) -> None:
         self.counts = counts
+        self.searched = sum(counts.values())
 
     def alike(self, shape: Shape) -> list[str]:
         return [
@@ -56,7 +57,7 @@ class Known:
         return [self.counts.get(word, 0) for word in words]
 
     def fewest(self, words: Sequence[str], stop: int) -> int:
-        return min(stop, *self.documents(words))
+        return min(self.documents(words), default=stop)
 
     def at_most(self, words: Sequence[str], stop: int) -> int:
         return self.fewest(words, stop)
