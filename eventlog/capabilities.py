@@ -49,3 +49,6 @@ class ChangeSet:
 
     session_ids: tuple[str, ...]
     token: str
+
+    def __repr__(self) -> str:
+        return f"<ChangeSet of {len(self.session_ids)} sessions>"

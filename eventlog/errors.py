@@ -231,7 +231,7 @@ class HeaderConflict(EventLogError, ValueError):
     def _message(self) -> str:
         return (
             f"session {self.session_id!r} exists with another {self.field}: "
-            f"stored {self.stored!r}, given {self.given!r}"
+            f"stored {self.stored!r:.200}, given {self.given!r:.200}"
         )
 
 

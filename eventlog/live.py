@@ -26,7 +26,7 @@ from eventlog.redaction import Redact
 from eventlog.session import Session, now_ms
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import check_page, head_page
-from eventlog.values import JSONValue, check_index, check_session_id
+from eventlog.values import JSONValue, check_index, check_session_id, shown
 from eventlog.vocabulary import DEFAULT_VOCABULARY, Vocabulary
 
 __all__ = ["LiveSessions", "Session"]
@@ -146,7 +146,11 @@ class LiveSessions:
 
         Raises:
             SessionExists: A live session has its id.
+
+            InvalidArgument: *log* is no MemoryLog.
         """
+        if type(log) is not MemoryLog:
+            raise InvalidArgument("log", f"must be a MemoryLog, not {type(log).__name__}")
         session = Session(log, self.vocabulary, self._observers, self._redact)
         with unowned(self._lock):
             if session.id in self._sessions:
@@ -192,7 +196,8 @@ class LiveSessions:
 
             InvalidArgument: *boundary* is no seq of the log, or leaves a turn open.
 
-            ValueRejected: *session_id* or *created_at* is not accepted.
+            ValueRejected: *session_id* or *created_at* is not accepted, or *source* is
+                neither a session nor an id.
         """
         if session_id is None:
             session_id = new_session_id()
@@ -225,6 +230,9 @@ class LiveSessions:
 
         Returns:
             Whether it was live here; an unknown or a disposed one is False.
+
+        Raises:
+            ValueRejected: *session* is neither a session nor an id.
         """
         with unowned(self._lock):
             try:
@@ -264,11 +272,23 @@ class LiveSessions:
 
         Returns:
             What ends the subscription; ending it twice is harmless.
+
+        Raises:
+            InvalidArgument: One of them cannot be called.
         """
+        for name, told in (("appended", appended), ("created", created), ("disposed", disposed)):
+            if told is not None and not callable(told):
+                raise InvalidArgument(name, f"must be callable, not {type(told).__name__}")
         return self._observers.add(Observer(appended, created, disposed))
 
     def get(self, session_id: str) -> Session | None:
-        """Return a live session, None where none has this id."""
+        """
+        Return a live session, None where none has this id.
+
+        Raises:
+            ValueRejected: *session_id* can be none.
+        """
+        check_session_id(session_id, path="session_id")
         return self._sessions.get(session_id)
 
     def head(self, session_id: str) -> SessionHead | None:
@@ -336,7 +356,7 @@ class LiveSessions:
             return iter(list(self._sessions.values()))
 
     def __contains__(self, session_id: object) -> bool:
-        return session_id in self._sessions
+        return isinstance(session_id, str) and session_id in self._sessions
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied: sessions would be live in two places."""
@@ -350,7 +370,11 @@ class LiveSessions:
         return f"<LiveSessions, {len(self._sessions)} sessions>"
 
     def _live(self, session: Session | str) -> Session:
-        session_id = session.id if isinstance(session, Session) else session
+        if isinstance(session, Session):
+            session_id = session.id
+        else:
+            session_id = session
+            check_session_id(session_id, path="session")
         found = self._sessions.get(session_id)
         # A disposed session object is not the one that took its id later.
         if found is None or (isinstance(session, Session) and found is not session):
@@ -401,7 +425,7 @@ def _length_through(session: Session, boundary: int | None) -> int:
     if boundary is None:
         return length
     if check_index(boundary, "boundary") >= length:
-        raise InvalidArgument("boundary", f"no event {boundary}; the log has {length}")
+        raise InvalidArgument("boundary", f"no event {shown(boundary)}; the log has {length}")
     return boundary + 1
 
 

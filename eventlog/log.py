@@ -14,7 +14,7 @@ from eventlog.model import Event, SessionHead, SessionHeader
 from eventlog.snapshot import MeteredTables, ScanMeter, Snapshot
 from eventlog.surface import Step, apply, plan, plan_batch
 from eventlog.tables import MemoryTables, ViewTables
-from eventlog.values import check_index
+from eventlog.values import check_index, shown
 
 __all__ = ["MemoryLog"]
 
@@ -210,5 +210,5 @@ def pinned_length(at: int | None, length: int) -> int:
     if at is None:
         return length
     if check_index(at, "at") > length:
-        raise InvalidArgument("at", f"{at} is beyond the log, which has {length} events")
+        raise InvalidArgument("at", f"{shown(at)} is beyond the log, which has {length} events")
     return at

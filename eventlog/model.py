@@ -178,7 +178,7 @@ class SessionHeader:
         for name, absent in _HEADER_DEFAULTS.items():
             value = getattr(self, name)
             if value != absent:
-                parts.append(f"{name}={value!r}")
+                parts.append(f"{name}={values.shown(value, 200)}")
         return f"SessionHeader({', '.join(parts)})"
 
 
@@ -211,12 +211,13 @@ _HEADER_WIRE_NAMES: Final = frozenset(
 
 
 def _encode_extra(extra: Mapping[str, JSONValue] | None) -> bytes:
-    if not extra:
+    if extra is None:
         return b"{}"
+    payload = values.encode(extra, path="extra")
     for name in extra:
         if name in _HEADER_WIRE_NAMES:
             raise ValueRejected(f"extra.{name}", "is a field of its own")
-    return values.encode(extra, path="extra")
+    return payload
 
 
 class _EventSlots:
@@ -489,3 +490,11 @@ class HeadPage:
     items: tuple[SessionHead, ...]
     next_key: HeadKey | None
     faults: tuple[Fault, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.items)} sessions"]
+        if self.next_key is not None:
+            parts.append(f"more after {self.next_key!r}")
+        if self.faults:
+            parts.append(f"{len(self.faults)} faults")
+        return f"<HeadPage of {', '.join(parts)}>"

@@ -15,6 +15,7 @@ from eventlog.findings import Finding, Gap
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead
 from eventlog.snapshot import ForwardedSnapshot, LogSnapshot
 from eventlog.store import ChangeSet, EventStore
+from eventlog.values import check_flag
 
 __all__ = ["ReadOnlyStore", "local_path", "open_store"]
 
@@ -39,7 +40,7 @@ def open_store(url: str, *, read_only: bool = False) -> EventStore:
 
     Raises:
         InvalidArgument: The URL has no scheme, an unknown one, or an option that the
-            driver does not know.
+            driver does not know; or *read_only* is no bool.
 
         MissingExtra: The driver needs packages that are not installed.
 
@@ -54,6 +55,7 @@ def open_store(url: str, *, read_only: bool = False) -> EventStore:
         # No more of the URL, here and below: it may hold a password.
         found = f"not {scheme!r:.80}" if colon else "and has no scheme"
         raise InvalidArgument("url", f"must start with one of {known}, {found}")
+    check_flag(read_only, "read_only")
     path, _, query = rest.partition("?")
     store = drivers[scheme].load()(path, _options(query), read_only=read_only)
     if not isinstance(store, EventStore):
@@ -69,7 +71,9 @@ def local_path(path: str | os.PathLike[str]) -> str:
     Raises:
         InvalidArgument: *path* is empty, or no file can have it.
     """
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if type(text) is not str:
+        raise InvalidArgument("path", f"must be a str or a path, not {type(path).__name__}")
     if not text:
         raise InvalidArgument("path", "must name a folder")
     try:
@@ -97,9 +101,14 @@ class ReadOnlyStore(EventStore):
     A store that reads from *inner* and refuses every write.
 
     Closing it does not close *inner*. The meter is that of *inner*.
+
+    Raises:
+        InvalidArgument: *inner* is no store.
     """
 
     def __init__(self, inner: EventStore) -> None:
+        if not isinstance(inner, EventStore):
+            raise InvalidArgument("inner", f"must be an EventStore, not {type(inner).__name__}")
         super().__init__(inner.location, read_only=True)
         self._inner = inner
         self.capabilities = inner.capabilities

@@ -21,7 +21,7 @@ from eventlog.errors import (
     StoreReadOnly,
 )
 from eventlog.model import Event, Fault, HeadKey, SessionHead
-from eventlog.values import check_index
+from eventlog.values import TIME_MAX, check_flag, check_index, shown
 
 if TYPE_CHECKING:
     from eventlog.live import LiveSessions
@@ -33,7 +33,13 @@ WINDOW_EVENTS: Final = 512
 
 
 def _is_count(policy: PrunePolicy, attribute: Attribute[int], value: int) -> None:
-    check_index(value, attribute.name)
+    if check_index(value, attribute.name) > TIME_MAX:
+        raise InvalidArgument(attribute.name, f"must be at most {TIME_MAX}, not {shown(value)}")
+
+
+def _is_folder(policy: PrunePolicy, attribute: Attribute[str | None], value: str | None) -> None:
+    if value is not None and type(value) is not str:
+        raise InvalidArgument(attribute.name, f"must be a str, not {type(value).__name__}")
 
 
 @frozen
@@ -50,12 +56,12 @@ class PrunePolicy:
         cwd: Only sessions of this working directory; None is any.
 
     Raises:
-        InvalidArgument: A number is no int ≥ 0.
+        InvalidArgument: A number is no int in 0 … 2⁵³−1, or *cwd* is no str.
     """
 
     older_than_ms: int = field(validator=_is_count)
     keep_newest: int = field(default=0, validator=_is_count, kw_only=True)
-    cwd: str | None = field(default=None, kw_only=True)
+    cwd: str | None = field(default=None, validator=_is_folder, kw_only=True)
 
 
 @frozen
@@ -121,6 +127,14 @@ class PruneAccount:
     dry_run: bool
     faults: tuple[Fault, ...] = ()
 
+    def __repr__(self) -> str:
+        parts = [f"{len(self.pruned)} of {self.found} sessions", f"{len(self.spared)} spared"]
+        if self.faults:
+            parts.append(f"{len(self.faults)} faults")
+        if self.dry_run:
+            parts.append("dry run")
+        return f"<PruneAccount of {', '.join(parts)}>"
+
 
 def prune(
     store: EventStore,
@@ -154,7 +168,7 @@ def prune(
     Cost: every head; with *archive* the sessions that are taken out.
 
     Raises:
-        InvalidArgument: *policy* is none.
+        InvalidArgument: *policy* is none, or *dry_run* no bool. Nothing was taken out.
 
         StoreReadOnly: A store is read-only, and this is no dry run.
 
@@ -162,6 +176,7 @@ def prune(
     """
     if type(policy) is not PrunePolicy:
         raise InvalidArgument("policy", f"must be a PrunePolicy, not {type(policy).__name__}")
+    check_flag(dry_run, "dry_run")
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     faults: list[Fault] = []
     heads = sorted(_heads(store, faults), key=lambda head: (_last(head), head.header.id))

@@ -251,12 +251,7 @@ class Recorder:
         )
 
     def __repr__(self) -> str:
-        health = self.health()
-        parts = [f"{len(health.sessions)} sessions", f"{health.pending} events pending"]
-        for name, group in (("failing", health.failing), ("stopped", health.stopped)):
-            if group:
-                parts.append(f"{len(group)} {name}")
-        return f"<Recorder to {self.store.location}: {', '.join(parts)}>"
+        return f"<Recorder to {self.store.location}: {self.health().summary}>"
 
     def _created(self, session: Session) -> None:
         self._writer.begin(session, self._resumed.get(session._log, 0))

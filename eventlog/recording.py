@@ -57,6 +57,18 @@ class RecordingHealth:
 
     sessions: tuple[SessionRecording, ...]
 
+    def __repr__(self) -> str:
+        return f"<RecordingHealth of {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """Counts, for a person: sessions, events pending, sessions that fail."""
+        parts = [f"{len(self.sessions)} sessions", f"{self.pending} events pending"]
+        for name, group in (("failing", self.failing), ("stopped", self.stopped)):
+            if group:
+                parts.append(f"{len(group)} {name}")
+        return ", ".join(parts)
+
     @property
     def pending(self) -> int:
         """How many events are not known to be stored."""

@@ -38,7 +38,7 @@ from eventlog.pruning import PruneAccount, PrunePolicy, prune
 from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter
 from eventlog.stored_snapshot import StoredSnapshot
 from eventlog.tables import ViewTables
-from eventlog.values import check_session_id, shown
+from eventlog.values import check_flag, check_session_id, shown
 from eventlog.verifying import salvaged, verified, while_open
 
 if TYPE_CHECKING:
@@ -339,6 +339,7 @@ class EventStore(ABC):
         """
         self._check_writable()
         check_session_id(session_id, path="session_id")
+        check_flag(forget, "forget")
         return self._delete(session_id, forget)
 
     def prune(
@@ -421,6 +422,7 @@ class EventStore(ABC):
             StoreFull: There is no room for a backup.
         """
         self._check_open()
+        check_flag(dry_run, "dry_run")
         if not dry_run:
             self._check_writable()
         return self._repair(dry_run)

@@ -25,7 +25,7 @@ from typing import Final
 
 from attrs import define, frozen
 
-from eventlog.errors import InvalidSurface
+from eventlog.errors import InvalidArgument, InvalidSurface
 from eventlog.model import APPEND, Event, EventClass, Replace
 from eventlog.surface_view import SurfaceView
 from eventlog.tables import FoldTables, MemoryTables, OverlayTables, ViewTables, label_of
@@ -284,6 +284,10 @@ class Replacement:
     end: int
     shadowed: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        nodes = f"{len(self.shadowed)} nodes from {self.start} to {self.end}"
+        return f"<Replacement {self.seq} of {nodes}>"
+
 
 class Surface:
     """
@@ -343,13 +347,19 @@ def fold_surface(events: Iterable[Event]) -> Surface:
 
     Raises:
         InvalidSurface: A seq is missing or out of order, or an event breaks a rule.
+
+        InvalidArgument: *events* holds something else.
     """
     tables = MemoryTables()
     replacements = []
     # Only the rewrite of a tool result looks back, and only at a tool result's data.
     seen: dict[int, Event] = {}
     length = 0
+    if not isinstance(events, Iterable):
+        raise InvalidArgument("events", f"must be Events, not {type(events).__name__}")
     for event in events:
+        if type(event) is not Event:
+            raise InvalidArgument("events", f"must hold Events, not {type(event).__name__}")
         if event.seq != length:
             raise InvalidSurface(event.seq, f"is not contiguous; expected seq {length}")
         step = plan(tables, event, seen.__getitem__)

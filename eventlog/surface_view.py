@@ -11,7 +11,7 @@ from itertools import islice
 from eventlog.errors import InvalidArgument
 from eventlog.model import EventClass
 from eventlog.tables import ViewTables, label_of
-from eventlog.values import check_index
+from eventlog.values import SEQ_MAX, check_index, shown
 
 __all__ = ["SurfaceView"]
 
@@ -131,7 +131,8 @@ class SurfaceView:
             InvalidArgument: *after* is no node of this surface, or *limit* is negative.
         """
         if limit is not None:
-            check_index(limit, "limit")
+            # No log is longer than that, and islice takes no more.
+            limit = min(check_index(limit, "limit"), SEQ_MAX)
         behind = -1
         if after is not None:
             self._check(after, "after")
@@ -170,4 +171,4 @@ class SurfaceView:
 
     def _check(self, seq: int, name: str = "seq") -> None:
         if check_index(seq, name) >= self._length:
-            raise InvalidArgument(name, f"no event {seq}; the log has {self._length} here")
+            raise InvalidArgument(name, f"no event {shown(seq)}; the log has {self._length} here")

@@ -68,14 +68,17 @@ def encode(value: object, *, path: str = "data") -> bytes:
     """
     if type(value) is not dict:
         raise ValueRejected(path, f"must be a dict with str keys, not {type(value).__name__}")
-    if not _is_plain(value, 1):
-        value = _plain_copy(value, path, 1)
     try:
-        payload = orjson.dumps(value)
+        payload = orjson.dumps(value if _is_plain(value, 1) else _plain_copy(value, path, 1))
     except TypeError:
         # The walk has passed every type and range; only a lone surrogate is left.
         _plain_copy(value, path, 1)
+        raise ValueRejected(path, "was changed while it was encoded") from None
+    except RecursionError:
         raise
+    except RuntimeError:
+        # So says Python of a dict that another thread changes while it is walked.
+        raise ValueRejected(path, "was changed while it was encoded") from None
     if len(payload) > PAYLOAD_BYTES_MAX:
         raise ValueRejected(
             path, f"encodes to {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX} are kept"
@@ -210,15 +213,26 @@ def check_index(value: object, name: str) -> int:
     return value
 
 
-def shown(value: object) -> str:
-    """Return *value* as an error shows it: in at most 60 characters, whatever it is."""
+def check_flag(value: object, name: str) -> None:
+    """
+    Refuse *value*, an argument that switches something on or off, unless it is a bool.
+
+    Raises:
+        InvalidArgument: It is something else, which Python would take for one of the two.
+    """
+    if value is not True and value is not False:
+        raise InvalidArgument(name, f"must be a bool, not {shown(value)}")
+
+
+def shown(value: object, chars: int = 60) -> str:
+    """Return *value* as an error shows it: in so many characters at most, whatever it is."""
     if type(value) is int and value.bit_length() > 128:
         return f"an int of {value.bit_length()} bits"  # Python refuses to print long ones
     try:
         text = repr(value)
     except Exception:
         text = f"a value of the type {type(value).__name__}"
-    return text if len(text) <= 60 else text[:59] + "…"
+    return text if len(text) <= chars else text[: chars - 1] + "…"
 
 
 def _has_control(text: str) -> bool:

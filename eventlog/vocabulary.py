@@ -68,12 +68,14 @@ class Vocabulary:
     Raises:
         ValueRejected: A name is no event type.
 
-        InvalidArgument: A value is no :class:`EventType`.
+        InvalidArgument: *types* is no mapping, or a value no :class:`EventType`.
     """
 
     __slots__ = ("_fingerprint", "_types")
 
     def __init__(self, types: Mapping[str, EventType]) -> None:
+        if not isinstance(types, Mapping):
+            raise InvalidArgument("types", f"must be a mapping, not {type(types).__name__}")
         held = dict(types)
         for name, kind in held.items():
             check_event_type(name)
@@ -104,9 +106,10 @@ class Vocabulary:
         Raises:
             ValueRejected: A name is no event type.
 
-            InvalidArgument: A value is no :class:`EventType`.
+            InvalidArgument: *types* is no mapping, or a value no :class:`EventType`.
         """
-        return Vocabulary({**self._types, **types})
+        added = Vocabulary(types)
+        return Vocabulary({**self._types, **added._types})
 
     def knows(self, type: str) -> bool:  # noqa: A002 - the event's field
         """Tell whether resuming may meet *type*."""

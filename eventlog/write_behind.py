@@ -20,6 +20,7 @@ from eventlog.model import Batch
 from eventlog.recording import RecordingHealth, Track
 from eventlog.session import Session
 from eventlog.store import EventStore
+from eventlog.values import check_session_id
 
 __all__ = ["WriteBehind"]
 
@@ -91,7 +92,11 @@ class WriteBehind:
 
         Raises:
             SessionNotFound: There is no such session.
+
+            ValueRejected: *session* is neither a session nor an id.
         """
+        if session is not None and not isinstance(session, Session):
+            check_session_id(session, path="session")
         with self._lock:
             if session is None:
                 return list(self._tracks.values())
