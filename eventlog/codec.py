@@ -144,7 +144,8 @@ def event_from_wire(record: Mapping[str, JSONValue]) -> Event:
             raise ValueRejected(name, "is missing")
     if not record.keys() <= EVENT_KEYS:
         unknown = next(name for name in record if name not in EVENT_KEYS)
-        raise ValueRejected(f"{unknown:.60}", "is no key of an event")
+        path = unknown[:60] if type(unknown) is str else values.shown(unknown)
+        raise ValueRejected(path, "is no key of an event")
     if "ignorable" in record and record["ignorable"] is not True:
         raise ValueRejected("ignorable", "must be true where it is given")
     if "sourceEventSeqs" in record and record["sourceEventSeqs"] is None:
