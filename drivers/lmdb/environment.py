@@ -46,6 +46,9 @@ class Environment:
     Attributes:
         path: The folder.
 
+        look_at: When the next read looks whether the files are in place, in monotonic
+            seconds.
+
         writer: Held by the thread that writes.
 
         writing: Held with it, before it: tells a thread that it is the one that writes.
@@ -56,6 +59,7 @@ class Environment:
         self.path = settings.path
         self._settings = settings
         self._map_bytes = settings.map_bytes
+        self.look_at = 0.0
         self._is_closed = False
         self._handle: Handle | None = None
         self._begin_process()
@@ -103,7 +107,8 @@ class Environment:
 
             StoreReadOnly: The medium refuses to be written to.
 
-            StoreUnavailable: It fails. Nothing was stored.
+            StoreUnavailable: It fails, or its files were removed or replaced. Nothing was
+                stored.
         """
         self._check_process()
         lock = self._writer_lock
@@ -152,10 +157,11 @@ class Environment:
                         # Also where nothing was put: a commit waits for no read, an
                         # abort does.
                         transaction.commit()
-                        return result
                     except BaseException:
                         self._abort(transaction)
                         raise
+                    self._check_place()
+                    return result
                 except lmdb.MapFullError:
                     self._grow()
                 except lmdb.MapResizedError:
@@ -170,6 +176,17 @@ class Environment:
                     raise translated(error, self.path, writing=True) from error
                 finally:
                     self._map_owner = None
+
+    def _check_place(self) -> None:
+        """
+        Refuse what was committed to files that nobody finds at the path any more. The next
+        use opens what is there.
+        """
+        handle = self._handle
+        if handle is not None and not handle.is_in_place:
+            self._alone(self._discard_handle)
+            self._writer_lock.forget()  # the folder may be another one, too
+            raise StoreUnavailable(self.path, "was removed or replaced while it was open")
 
     def _begin_writing(self) -> tuple[lmdb.Transaction[bytes], Databases]:
         handle = self._handle

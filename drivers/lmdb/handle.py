@@ -5,6 +5,7 @@ Opening the files of an environment.
 from __future__ import annotations
 
 import os
+import stat
 from time import monotonic, sleep
 from typing import Final
 
@@ -81,6 +82,10 @@ class Handle:
     An open environment.
 
     Attributes:
+        path: Its folder.
+
+        file: Which file its data is in: device and inode.
+
         env: LMDB's own.
 
         databases: Its databases, None where nothing was ever stored.
@@ -97,6 +102,8 @@ class Handle:
         is_settled: Whether nothing was missing that may come later: databases and locks.
     """
 
+    path: str
+    file: tuple[int, int]
     env: lmdb.Environment
     databases: Databases | None
     writable: bool
@@ -114,7 +121,27 @@ class Handle:
         """Whether another process may have made what was missing when this was opened."""
         if self.databases is None:
             return True
-        return not self.locked and has_lock_file(self.env.path())
+        return not self.locked and has_lock_file(self.path)
+
+    @property
+    def is_in_place(self) -> bool:
+        """
+        Whether the file that is open is the one at the path still, and was not removed,
+        moved or replaced. Null case: where one may not look, it is.
+
+        Cost: one look at the file system, 1 µs.
+        """
+        try:
+            return _file_at(self.path) == self.file
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+
+
+def _file_at(path: str) -> tuple[int, int]:
+    status = os.lstat(os.path.join(path, DATA_FILE))
+    return status.st_dev, status.st_ino
 
 
 def has_lock_file(path: str) -> bool:
@@ -133,16 +160,38 @@ def is_there(path: str) -> bool:
     until = monotonic() + CREATION_WAIT_S
     while True:
         try:
-            size = os.stat(data).st_size
+            status = os.lstat(data)
         except FileNotFoundError:
             return False
         except OSError as error:
             raise StoreUnavailable(path, error.strerror or str(error)) from error
-        if size == 0:
+        if not stat.S_ISREG(status.st_mode):
+            raise _no_file(path, DATA_FILE)
+        if status.st_size == 0:
             return False
-        if size >= DATA_BYTES_LEAST or monotonic() > until:
+        if status.st_size >= DATA_BYTES_LEAST or monotonic() > until:
             return True
         sleep(0.001)
+
+
+def _check_files(path: str) -> None:
+    """
+    Refuse what LMDB would follow or wait for: the store's files lie in its folder.
+
+    Raises:
+        StoreUnavailable: A link, or something else than a file, is in the place of one.
+    """
+    for name in (DATA_FILE, LOCK_FILE):
+        try:
+            mode = os.lstat(os.path.join(path, name)).st_mode
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(mode):
+            raise _no_file(path, name)
+
+
+def _no_file(path: str, name: str) -> StoreUnavailable:
+    return StoreUnavailable(path, f"{name} is a link or something else, and no file")
 
 
 def make_folder(path: str) -> None:
@@ -188,6 +237,7 @@ def open_handle(settings: Settings, *, map_bytes: int, writing: bool) -> Handle:
         lmdb.Error, OSError: The system refused, as on a read-only medium.
     """
     path = settings.path
+    _check_files(path)
     locked = writing or has_lock_file(path)
     while True:
         env = _open_env(settings, map_bytes, writing, locked)
@@ -204,15 +254,18 @@ def open_handle(settings: Settings, *, map_bytes: int, writing: bool) -> Handle:
         except BaseException:
             env.close()
             raise
-        return Handle(env, databases, writing, locked, env.info()["map_size"], store)
+        size = env.info()["map_size"]
+        return Handle(path, _file_at(path), env, databases, writing, locked, size, store)
 
 
 def _open_env(settings: Settings, map_bytes: int, writing: bool, locked: bool) -> lmdb.Environment:
-    size = max(map_bytes, MAP_BYTES_LEAST)
+    size, is_limited = max(map_bytes, MAP_BYTES_LEAST), False
     while True:
+        least = max(_data_bytes(settings.path), MAP_BYTES_LEAST)
         try:
-            return lmdb.Environment(
-                settings.path,
+            env = lmdb.Environment(
+                # In bytes, since lmdb knows no path that is not UTF-8.
+                os.fsencode(settings.path),
                 map_size=size,
                 readonly=not writing,
                 create=writing,
@@ -224,12 +277,17 @@ def _open_env(settings: Settings, map_bytes: int, writing: bool, locked: bool) -
                 lib_version=0,
             )
         except (lmdb.MemoryError, MemoryError) as error:
-            least = max(_data_bytes(settings.path), MAP_BYTES_LEAST)
             if size <= least:
                 raise StoreUnavailable(settings.path, "not enough address space") from error
-            size = max(size // 2, least)
+            size, is_limited = max(size // 2, least), True
+            continue
         except (lmdb.InvalidError, lmdb.VersionMismatchError) as error:
             raise StoreUnavailable(settings.path, f"is no LMDB environment: {error}") from error
+        if not is_limited or size <= least:
+            return env
+        # Whoever took all that is left would have its own process die for want of memory.
+        env.close()
+        size, is_limited = max(size // 2, least), False
 
 
 def _data_bytes(path: str) -> int:
@@ -282,5 +340,5 @@ def lay_out(handle: Handle) -> Handle:
         )
         transaction.put(b"layout", LAYOUT, db=databases.about)
         transaction.put(b"store", store, db=databases.about)
-    _sync_folder(handle.env.path())
+    _sync_folder(handle.path)
     return evolve(handle, databases=databases, store=store)

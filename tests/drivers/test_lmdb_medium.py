@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -254,3 +255,36 @@ def test_errors_of_the_store_are_all_of_one_tree(path: Path) -> None:
         with store._environment.writer, pytest.raises(EventLogError):
             store._environment.write(fail, wait_s=1)
         assert 12 == store.append(make_header(), [message(11)])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere open files cannot be moved")
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+def test_files_that_are_gone_take_no_more_events(path: Path, tmp_path: Path, how: str) -> None:
+    """
+    A folder was removed, moved, or replaced by a backup while a store was open. Appends
+    went on into files that nobody could find, and were acknowledged. The first one is
+    refused; the next ones are judged by what is at the path then.
+    """
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(path, elsewhere)
+    with LmdbStore(path) as store:
+        length = store.append(make_header("new"), messages(2))
+        if how == "removed":
+            shutil.rmtree(path)
+        else:
+            os.rename(path, tmp_path / "moved")
+        if how == "replaced":
+            os.rename(elsewhere, path)
+
+        with pytest.raises(StoreUnavailable) as caught:
+            store.append(make_header("new"), messages(1, start=length))
+        assert "replaced" in caught.value.detail
+        with pytest.raises(SequenceConflict) as conflict:
+            store.append(make_header("new"), messages(1, start=length))
+        assert 0 == conflict.value.expected
+        assert length + 1 == store.append(make_header("new"), messages(length + 1))
+        expected = {"new"} if how != "replaced" else {"new", "s1", "s2"}
+        assert expected == {head.header.id for head in store.heads().items}
+
+    with LmdbStore(path, read_only=True) as again:
+        assert messages(length + 1) == again.snapshot("new").read(0, 99)
