@@ -27,6 +27,7 @@ from eventlog.store import EventStore
 from ..corpus import LiveSource
 from ..faults import fault_of_denied
 from .database import CORRUPT, Database, DatabaseFailure
+from .layout import state_number
 from .writing import READ_EVENTS, IndexWriter
 
 __all__ = ["CatchUp", "shared_prefix"]
@@ -86,6 +87,7 @@ class CatchUp:
             changed |= damaged
         if not changed and token == changes.token:
             return
+        known = state_number(db, "docs")
         heads, unreadable = self._heads(store, changed)
         for session_id in sorted(changed - heads.keys() - unreadable):
             writer.remove(session_id)
@@ -113,6 +115,9 @@ class CatchUp:
         db.execute("UPDATE state SET value = ? WHERE name = 'token'", (changes.token,))
         writer.commit()
         if len(heads) > SINGLE_HEADS_MAX:
+            if state_number(db, "docs") > 2 * known:
+                # Most of it is new, in a dozen parts: every search looks into each of them.
+                db.execute("INSERT INTO fts(fts) VALUES('optimize')")
             # What was much is behind us: give back the room of the write-ahead log.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .expressions import any_word, phrase
-from .limits import Narrowing
+from .limits import WINDOW_DOCUMENTS, Narrowing
 from .parsing import Phrase
 from .ranking import Read
 from .typos import Shape
@@ -106,17 +106,20 @@ class IndexLexicon:
         Return how many documents have all of *words* at most, counted up to *stop*: those
         with the rarest of them, in all sessions, gone ones too.
         """
-        # Long words are rare words, and what is counted first bounds the counts that follow.
-        for word in sorted(words, key=len, reverse=True):
-            count, counted_to = self._counted.get(word, (0, 0))
-            if counted_to < stop and (not counted_to or count == counted_to):
-                count = self._read(
-                    "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)",
-                    (phrase(Phrase((word,))), stop),
-                )[0][0]
-                self._counted[word] = count, stop
-            stop = min(stop, count)
+        for bound in (min(WINDOW_DOCUMENTS + 1, stop), stop):
+            least = min((self._counted_to(word, bound) for word in words), default=bound)
+            if least < bound:
+                return least
         return stop
+
+    def _counted_to(self, word: str, stop: int) -> int:
+        count, counted_to = self._counted.get(word, (0, 0))
+        # Counting that ended before it had to has counted all.
+        if counted_to < stop and count == counted_to:
+            statement = "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)"
+            count = self._read(statement, (phrase(Phrase((word,))), stop))[0][0]
+            self._counted[word] = count, stop
+        return min(count, stop)
 
     def total(self) -> int:
         """Return how many documents the file holds, gone ones too."""

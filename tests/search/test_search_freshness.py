@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import stat
 import time
 from collections.abc import Iterator
@@ -232,6 +233,21 @@ def test_an_index_with_much_that_is_gone_is_built_anew(tmp_path: Path) -> None:
         assert (1, 1) == (status.sessions, status.documents)
         assert status.hidden <= 1_200
         index.close()
+
+
+def test_many_new_sessions_become_one_part(
+    stored: EventStore, query: SessionQuery, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a first search indexes in many commits is merged: later ones look into one part."""
+    monkeypatch.setattr("eventlog.query.search.writing.BATCH_DOCUMENTS", 5)
+    for number in range(70):
+        filled(stored, ["needle", f"other {number}"], f"s{number}")
+
+    assert 70 == len(sessions_found(query, "needle", limit=100))
+
+    connection = sqlite3.connect(index_file(cache))
+    assert [(1,)] == connection.execute("SELECT count(DISTINCT segid) FROM fts_idx").fetchall()
+    connection.close()
 
 
 def test_rebuild_and_status(stored: EventStore, query: SessionQuery) -> None:
