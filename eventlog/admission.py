@@ -30,6 +30,7 @@ __all__ = [
     "checked_batch",
     "checked_batches",
     "first_difference",
+    "members",
 ]
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ def checked_batch(header: object, events: object) -> Batch:
     """
     if type(header) is not SessionHeader:
         raise InvalidArgument("header", f"must be a SessionHeader, not {type(header).__name__}")
-    held = _members(events, Event, "events")
+    held = members(events, Event, "events")
     if header.version != FORMAT_VERSION:
         raise UnsupportedFormat(header.version, [FORMAT_VERSION])
     return Batch(header, held)
@@ -122,11 +123,16 @@ def checked_batches(batches: object) -> tuple[Batch, ...]:
     Raises:
         InvalidArgument: It is something else.
     """
-    return _members(batches, Batch, "batches")
+    return members(batches, Batch, "batches")
 
 
-def _members(value: object, kind: type[T], name: str) -> tuple[T, ...]:
-    """Return what *value* holds, detached from the caller's list."""
+def members(value: object, kind: type[T], name: str) -> tuple[T, ...]:
+    """
+    Return what *value* holds, detached from the caller's list.
+
+    Raises:
+        InvalidArgument: *value* is no sequence, or holds something that is no *kind*.
+    """
     if not isinstance(value, Sequence):
         raise InvalidArgument(name, f"must be a sequence, not {type(value).__name__}")
     held = tuple(value)

@@ -407,10 +407,10 @@ class StoreReadOnly(EventLogError, PermissionError):
 
 class StoreClosed(EventLogError, ValueError):
     """
-    The store was closed.
+    The store was closed, or the recorder.
 
     Attributes:
-        path: The store.
+        path: The store; or the recorder, in words.
     """
 
     def __init__(self, path: str) -> None:

@@ -10,6 +10,7 @@ from threading import RLock
 from typing import NoReturn
 from uuid import UUID
 
+from eventlog.admission import members
 from eventlog.catalog import Catalog
 from eventlog.errors import (
     InvalidArgument,
@@ -405,11 +406,10 @@ def new_session_id() -> str:
 
 
 def _checked_seed(seed: Sequence[Event]) -> list[Event]:
-    if not isinstance(seed, Sequence) or any(type(event) is not Event for event in seed):
-        raise InvalidArgument("seed", "must be a sequence of Events")
-    if seed and seed[0].seq != 0:
-        raise InvalidSurface(seed[0].seq, "is not contiguous; expected seq 0")
-    return list(seed)
+    events = list(members(seed, Event, "seed"))
+    if events and events[0].seq != 0:
+        raise InvalidSurface(events[0].seq, "is not contiguous; expected seq 0")
+    return events
 
 
 def _end_seed(log: MemoryLog) -> None:

@@ -173,7 +173,7 @@ class Recorder:
         """
         self._check_process()
         if self._closed:
-            raise StoreClosed(self.store.location)
+            raise StoreClosed(f"the recorder to {self.store.location}")
         check_session_id(session_id, path="session_id")
         if session_id in self.live:
             raise SessionExists(session_id)
@@ -273,7 +273,8 @@ class Recorder:
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:
-            raise StoreClosed(self.store.location)
+            place = f"in this fork of process {self._process}, the recorder to"
+            raise StoreClosed(f"{place} {self.store.location}")
 
     def _close_at_exit(self) -> None:
         try:

@@ -116,7 +116,9 @@ def plan(tables: FoldTables, event: Event, read_event: ReadEvent) -> Step:
         return Step(event.seq, None, (), False, ())
     if event.type in MUST_BE_NODES:
         if op is None:
-            raise InvalidSurface(event.seq, f"a {event.type} event requires a surface op")
+            raise InvalidSurface(
+                event.seq, f"a {event.type} event requires a surface op, such as APPEND"
+            )
     elif event.type in NEVER_NODES:
         if op is not None:
             raise InvalidSurface(event.seq, f"a {event.type} event cannot carry a surface op")

@@ -326,8 +326,9 @@ def test_closing_stores_what_is_left_and_ends_the_recording() -> None:
     assert 2 == len(stored(store, "s1"))
     say(live.create("s2"))
     assert None is store.head("s2")
-    with pytest.raises(StoreClosed):
+    with pytest.raises(StoreClosed) as caught:
         recorder.resume("s1")
+    assert "the recorder to memory:" == caught.value.path, "the store itself is open"
 
 
 def test_recording_adds_little_to_an_append() -> None:
