@@ -4,8 +4,9 @@ A read transaction of an environment.
 
 from __future__ import annotations
 
+from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 from weakref import ref
 
 import lmdb
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from .environment import Environment
 
 __all__ = ["Reading"]
+
+# Reads look so often whether their files are in place. A look takes as long as an event.
+LOOK_S: Final = 1.0
 
 
 class Reading:
@@ -66,9 +70,10 @@ class Reading:
     def __enter__(self) -> Self:
         try:
             self._gate.enter(self._token)
-            handle = self._environment._handle
-            if handle is None or (not handle.is_settled and handle.may_be_outdated):
-                handle = self._look_again(handle)
+            environment = self._environment
+            handle = environment._handle
+            if handle is None or not handle.is_settled or monotonic() > environment.look_at:
+                handle = self._looked_at(handle)
             while handle is not None:
                 try:
                     self.transaction = _begun(handle)
@@ -127,6 +132,14 @@ class Reading:
                 del self.transaction
         finally:
             self._gate.leave(self._token)
+
+    def _looked_at(self, handle: Handle | None) -> Handle | None:
+        """Return *handle* where it is what there is to read, else another one."""
+        if handle is not None and (handle.is_settled or not handle.may_be_outdated):
+            self._environment.look_at = monotonic() + LOOK_S
+            if handle.is_in_place:
+                return handle
+        return self._look_again(handle)
 
     def _look_again(self, seen: Handle | None) -> Handle | None:
         """Return the handle to read with, inside the gate; None where nothing was stored."""

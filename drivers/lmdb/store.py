@@ -89,7 +89,9 @@ class LmdbStore(EventStore):
 
     Any number of threads and processes may read while one writes. Appends are durable
     when :meth:`append` returns; those of several threads share a commit. The folder and
-    its files are created by the first append, for the owner only.
+    its files are created by the first append, for the owner only. Where they are removed
+    or replaced while they are open, the next write is refused, and reads see what is
+    there within a second.
 
     Args:
         path: The folder. ``~`` expands.
@@ -237,7 +239,7 @@ class LmdbStore(EventStore):
             row = self._row(reading, session_id)
         if row is None:
             raise SessionNotFound(session_id)
-        return LmdbSnapshot(self, row, pinned_length(at, row.length))
+        return LmdbSnapshot(self, reading.store, row, pinned_length(at, row.length))
 
     def _head(self, session_id: str) -> SessionHead | None:
         with self._environment.reading() as reading:
@@ -330,11 +332,12 @@ class LmdbStore(EventStore):
 class LmdbSnapshot(Snapshot):
     """A session of an :class:`LmdbStore` as of a length. Each call is one transaction."""
 
-    __slots__ = ("_ordinal", "_store")
+    __slots__ = ("_ordinal", "_origin", "_store")
 
-    def __init__(self, store: LmdbStore, row: SessionRow, length: int) -> None:
+    def __init__(self, store: LmdbStore, origin: bytes, row: SessionRow, length: int) -> None:
         super().__init__(row.header, length)
         self._store = store
+        self._origin = origin
         self._ordinal = row.ordinal
 
     def _check_open(self) -> None:
@@ -361,9 +364,9 @@ class LmdbSnapshot(Snapshot):
         return _Tables(self)
 
     def _check_alive(self, reading: Reading) -> Databases:
-        """Return the databases, unless the session was deleted since."""
+        """Return the databases, unless the session was deleted, or the store replaced, since."""
         session_id, databases = self._header.id, reading.databases
-        if databases is None:
+        if databases is None or reading.store != self._origin:
             raise SessionNotFound(session_id)
         self._store.meter.probes += 1
         try:
