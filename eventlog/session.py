@@ -257,7 +257,7 @@ class _Messages:
         for event in fresh:
             message = self._vocabulary.message(event)
             if message is not None:
-                encoded.append(values.encode(message, path="message"))
+                encoded.append(values.encode_derived(message, path="message"))
         # A new list, so that an exception from outside finds the old state or the new, and
         # a call in a signal handler does not meet this one.
         encoded = known + encoded if encoded else known

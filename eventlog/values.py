@@ -31,6 +31,7 @@ __all__ = [
     "check_text",
     "decode",
     "encode",
+    "encode_derived",
     "is_seq",
     "member_path",
     "parse",
@@ -48,6 +49,7 @@ INT_MIN, INT_MAX = -(2**63), 2**64 - 1
 SESSION_ID_BYTES_MAX = 255
 EVENT_TYPE_CHARS_MAX = 128
 PATH_KEY_CHARS_MAX = 200
+DERIVED_LEVELS_MAX = 16
 WIRE_TAGS = frozenset({"session", "text-chunks", "reasoning-chunks", "tool-call-chunks"})
 
 
@@ -66,24 +68,40 @@ def encode(value: object, *, path: str = "data") -> bytes:
         ValueRejected: The value, or one inside it, cannot be held without changing it;
             *path* says which.
     """
+    payload = _encoded(value, path, 1)
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise ValueRejected(
+            path, f"encodes to {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX} are kept"
+        )
+    return payload
+
+
+def encode_derived(value: object, *, path: str) -> bytes:
+    """
+    Return the canonical encoding of a JSON object that was made of one that the log holds,
+    and is not kept: it may be a few levels deeper, and of any size.
+
+    Raises:
+        ValueRejected: As :func:`encode`.
+    """
+    return _encoded(value, path, 1 - DERIVED_LEVELS_MAX)
+
+
+def _encoded(value: object, path: str, depth: int) -> bytes:
     if type(value) is not dict:
         raise ValueRejected(path, f"must be a dict with str keys, not {type(value).__name__}")
     try:
-        payload = orjson.dumps(value if _is_plain(value, 1) else _plain_copy(value, path, 1))
+        plain = value if _is_plain(value, depth) else _plain_copy(value, path, depth)
+        return orjson.dumps(plain)
     except TypeError:
         # The walk has passed every type and range; only a lone surrogate is left.
-        _plain_copy(value, path, 1)
+        _plain_copy(value, path, depth)
         raise ValueRejected(path, "was changed while it was encoded") from None
     except RecursionError:
         raise
     except RuntimeError:
         # So says Python of a dict that another thread changes while it is walked.
         raise ValueRejected(path, "was changed while it was encoded") from None
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise ValueRejected(
-            path, f"encodes to {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX} are kept"
-        )
-    return payload
 
 
 def decode(payload: bytes) -> dict[str, JSONValue]:

@@ -20,6 +20,7 @@ from eventlog import (
     LogSnapshot,
     Replace,
     Session,
+    values,
 )
 from eventlog.errors import (
     InvalidArgument,
@@ -157,6 +158,24 @@ def test_messages_follow_the_surface() -> None:
 
     say(session, "d")
     assert ["a+b", "c", "d"] == texts(session)
+
+
+def test_x2_messages_of_whatever_the_log_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A message has an envelope around what the event held. At the bounds of depth and size
+    it was beyond them, and no message of the session could be had any more.
+    """
+    deep: Any = "x"
+    for _ in range(199):
+        deep = [deep]
+    session = LiveSessions().create()
+    session.append("tool/result", {"callId": "c", "content": deep}, surface_op=APPEND)
+    monkeypatch.setattr(values, "PAYLOAD_BYTES_MAX", 1_000)
+    session.append("user/message", {"content": "x" * (1_000 - 14)}, surface_op=APPEND)
+
+    result, said = session.messages()
+    assert deep == result["content"][0]["content"]
+    assert {"role": "user", "content": "x" * 986} == said
 
 
 def test_messages_are_fresh_objects() -> None:
