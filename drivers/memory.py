@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from secrets import token_hex
 from threading import RLock
 
 from eventlog.admission import Admission, WritableLog
@@ -54,6 +55,8 @@ class MemoryStore(EventStore):
         # Position of the last change, by session; and the other way round, ascending.
         self._positions: dict[str, int] = {}
         self._feed: dict[int, str] = {}
+        # Which store this is, so that no other one's token is taken for its own.
+        self._origin = token_hex(8)
 
     @contextmanager
     def _writing(self, session_id: str) -> Iterator[WritableLog]:
@@ -93,17 +96,28 @@ class MemoryStore(EventStore):
         return self._logs[session_id].head()
 
     def _changes(self, since: str | None) -> ChangeSet:
-        if since is not None and not (since.isascii() and since.isdigit()):
-            raise InvalidArgument("since", "is no token of this store")
         with unowned(self._lock):
-            start = 0 if since is None else int(since) + 1
+            start = 0 if since is None else self._position(since) + 1
             changed: dict[str, None] = {}
             for position in reversed(self._feed):
                 if position < start:
                     break
                 changed[self._feed[position]] = None
-            last = next(reversed(self._feed), -1)
-            return ChangeSet(tuple(reversed(changed)), str(max(last, start - 1, 0)))
+            last = next(reversed(self._feed), 0)
+            return ChangeSet(tuple(reversed(changed)), f"{last}.{self._origin}")
+
+    def _position(self, token: str) -> int:
+        """
+        Return the place in the feed that a token names.
+
+        Raises:
+            InvalidArgument: It is none, or one of another store.
+        """
+        position, _, origin = token.partition(".")
+        is_number = position.isascii() and position.isdigit() and len(position) <= 20
+        if origin != self._origin or not is_number:
+            raise InvalidArgument("since", "is no token of this store")
+        return int(position)
 
     def _delete(self, session_id: str, forget: bool) -> bool:
         with unowned(self._lock):

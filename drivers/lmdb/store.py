@@ -423,7 +423,9 @@ def _position_in(token: str, store: str) -> int:
     """
     position, _, origin = token.partition(".")
     # Position 0 was given out before the store existed, and knows of nothing.
-    if not (position.isascii() and position.isdigit()) or origin not in (store, ""):
+    # Positions have 64 bits, and Python reads no number of thousands of digits.
+    is_number = position.isascii() and position.isdigit() and len(position) <= 20
+    if not is_number or origin not in (store, ""):
         raise _no_token()
     if not origin and int(position):
         raise _no_token()

@@ -14,6 +14,7 @@ from eventlog.model import Batch, HeadKey
 from eventlog.store import EventStore
 from eventlog.testing.contract.base import ContractBase, walk_heads
 from eventlog.testing.samples import make_header, messages
+from eventlog.values import shown
 
 __all__ = ["ListContract"]
 
@@ -31,6 +32,10 @@ BAD_KEYS: tuple[Any, ...] = (
     HeadKey(2**70, "s1"),
     HeadKey(1_000, None),  # type: ignore[arg-type]
     HeadKey(1_000, "\ud800"),
+)
+BAD_TOKENS: tuple[Any, ...] = (
+    *("no token", "", "[1,2]", "\x00", "-1 ", 5, b"0", True),
+    *("9" * 5_000, "9" * 5_000 + ".", "[" * 10_000, "\u0661", "\u00b2", "\ud800", "{}", "1e5"),
 )
 BAD_LIMITS: tuple[Any, ...] = (0, -1, True, False, 1.5, "5", None)
 
@@ -318,7 +323,7 @@ class ListContract(ContractBase):
 
         assert ("s7",) == store.changes(token).session_ids
 
-    @pytest.mark.parametrize("bad", ["no token", "", "[1,2]", "\x00", "-1 ", 5, b"0", True])
+    @pytest.mark.parametrize("bad", BAD_TOKENS, ids=shown)
     def test_bad_tokens_are_refused(self, store: EventStore, bad: Any) -> None:
         """
         What is no token of the store is refused by name.
@@ -327,6 +332,7 @@ class ListContract(ContractBase):
             store.changes(bad)
 
         assert "since" == caught.value.name
+        assert len(str(caught.value)) < 200
 
 
 def ids(heads: Any) -> list[str]:
