@@ -20,7 +20,7 @@ from eventlog.model import Batch
 from eventlog.recording import RecordingHealth, Track
 from eventlog.session import Session
 from eventlog.store import EventStore
-from eventlog.values import check_session_id
+from eventlog.values import check_session_id, shown
 
 __all__ = ["WriteBehind"]
 
@@ -264,12 +264,15 @@ class WriteBehind:
 
     def _write(self, batches: Sequence[Batch]) -> Sequence[int | EventLogError]:
         try:
-            return self._store.append_many(batches)
+            results = self._store.append_many(batches)
+            if len(results) == len(batches):
+                return results
+            raise TypeError(f"{len(results)} answers to {len(batches)} batches")
         except EventLogError as error:
             return [error] * len(batches)
         except Exception as error:
             # A driver that fails in its own way must not end the recording of the others.
-            failure = StoreUnavailable(self._store.location, f"{type(error).__name__}: {error}")
+            failure = StoreUnavailable(self._store.location, shown(error, 500))
             failure.__cause__ = error
             return [failure] * len(batches)
 
