@@ -15,10 +15,10 @@ import os
 import random
 import time
 from threading import RLock
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from eventlog.errors import StoreBusy
-from eventlog.locks import unowned
+from eventlog.locks import is_own, unowned
 
 from .refusals import refusal
 
@@ -39,18 +39,19 @@ class _ThreadLock:
 
 _paths: WeakValueDictionary[str, _ThreadLock] = WeakValueDictionary()
 _paths_lock = RLock()
-# Descriptors that hold a lock now.
-_held: set[int] = set()
+# Descriptors that hold a lock now, and whose it is.
+_held: dict[int, ref[FileLock]] = {}
 
 
 def _leave_to_parent() -> None:
-    global _paths, _paths_lock
+    global _paths, _paths_lock, _held
     _paths = WeakValueDictionary()
     _paths_lock = RLock()
     for fd in _held:
         with contextlib.suppress(OSError):
             os.close(fd)
     _held.clear()
+    _held = {}  # the parent's locks keep theirs
 
 
 os.register_at_fork(after_in_child=_leave_to_parent)
@@ -72,8 +73,14 @@ class PathLock:
             held = _paths.get(path)
             if held is None:
                 held = _paths[path] = _ThreadLock()
-        if not unowned(held.lock).acquire(timeout=wait_s):
-            raise StoreBusy(f"pid {os.getpid()}", wait_s)
+        unowned(held.lock)
+        try:
+            if not held.lock.acquire(timeout=wait_s):
+                raise StoreBusy(f"pid {os.getpid()}", wait_s)
+        except BaseException:
+            if is_own(held.lock):  # an interrupt came right behind it
+                held.lock.release()
+            raise
         self._held = held
 
     def __enter__(self) -> None:
@@ -93,11 +100,13 @@ class FileLock:
         StoreUnavailable: The file system has no locks; *fd* is closed.
     """
 
-    __slots__ = ("_fd",)
+    __slots__ = ("__weakref__", "_among", "_fd")
 
     def __init__(self, fd: int, path: str, wait_s: float) -> None:
         self._fd = fd
-        _held.add(fd)
+        self._among = among = _held
+        # An interrupt may tear away the end of a lock. Then the object's end is it.
+        among[fd] = ref(self, lambda _: _unlock(fd, among))
         try:
             _lock(fd, path, wait_s)
         except BaseException:
@@ -105,20 +114,28 @@ class FileLock:
             raise
 
     def release(self) -> None:
-        """Let others write."""
-        # In a forked child it was closed already, and the number may be another file's.
-        if self._fd in _held:
-            _held.discard(self._fd)
-            # Unlocked explicitly: a process that was forked in between may share the file.
-            with contextlib.suppress(OSError):
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
-            os.close(self._fd)
+        """Let others write. Null case: they may."""
+        fd, among = self._fd, self._among
+        if fd in among:
+            _unlock(fd, among)
+            self._fd = -1  # the number may become another file's
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *unused: object) -> None:
         self.release()
+
+
+def _unlock(fd: int, among: dict[int, ref[FileLock]]) -> None:
+    # In a forked child it was closed already.
+    if fd in among:
+        # Unlocked explicitly: a process that was forked in between may share the file.
+        # And first, since an interrupt may tear away the rest.
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        del among[fd]
+        os.close(fd)
 
 
 def _lock(fd: int, path: str, wait_s: float) -> None:

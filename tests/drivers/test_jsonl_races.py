@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from eventlog.drivers.jsonl import JsonlStore, logs
+from eventlog.drivers.jsonl.locking import FileLock
 from eventlog.drivers.jsonl.writing import claimed
 from eventlog.errors import SequenceConflict, SessionDeleted, SessionNotFound, StoreBusy
 from support import make_header, message, messages
@@ -98,6 +99,40 @@ def test_deleting_waits_for_a_creation_under_way(tmp_path: Path) -> None:
             store.delete("s1")
             assert child.told() is True
     assert {"s1.deleted"} == set(files_in(tmp_path))
+
+
+def test_x5_lock_that_an_interrupt_tore_away_is_free(tmp_path: Path) -> None:
+    """
+    An interrupt between taking a lock and entering its context left the file locked for as
+    long as the process lived: each later append waited, and was StoreBusy.
+    """
+    store = JsonlStore(tmp_path)
+    store.append(make_header(), messages(1))
+    fd = os.open(tmp_path / "s1.jsonl", os.O_RDWR)
+    FileLock(fd, "s1", 0)
+
+    def append() -> int:
+        return JsonlStore(tmp_path, lock_wait_s=0).append(make_header(), messages(1, start=1))
+
+    assert 2 == in_child(append)
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(fd)
+
+
+def test_released_lock_leaves_the_next_one_alone(tmp_path: Path) -> None:
+    """The number of a closed file may be that of the next: ending twice must not end that."""
+    paths = [tmp_path / name for name in ("one", "other")]
+    for path in paths:
+        path.touch()
+    first_fd = os.open(paths[0], os.O_RDWR)
+    first = FileLock(first_fd, "one", 0)
+    first.release()
+    other_fd = os.open(paths[1], os.O_RDWR)
+    assert first_fd == other_fd
+    with FileLock(other_fd, "other", 0):
+        first.release()
+        del first
+        os.fstat(other_fd)
 
 
 def test_many_create_and_delete_one_session(tmp_path: Path) -> None:
