@@ -159,6 +159,22 @@ class RecordTally:
         elif len(self.faults) < FAULTS_MAX:
             self.faults.append(fault)
 
+    def refuse_unread(self, fault: RecordFault | None) -> None:
+        """
+        Count what *fault* names, which no record could be made of, as found and refused.
+        None counts nothing.
+        """
+        if fault is not None:
+            self.found += fault.records
+            self.refuse(fault)
+
+    def count(self, mapped: bool) -> None:
+        """Count a record, which was counted as found, as *mapped* or else as kept."""
+        if mapped:
+            self.mapped += 1
+        else:
+            self.kept += 1
+
     @property
     def adds_up(self) -> bool:
         """Whether every record found was mapped, kept or refused."""

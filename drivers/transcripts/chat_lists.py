@@ -18,7 +18,6 @@ from typing import Final
 
 from eventlog.drafts import SessionDraft
 from eventlog.errors import CorruptLog
-from eventlog.model import SessionHeader
 from eventlog.sources import (
     Item,
     Opened,
@@ -32,6 +31,7 @@ from eventlog.values import JSONValue
 from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
 from .documents import Document, read_document, record_of
 from .finding import find_files, id_from_name
+from .headers import imported_header
 from .records import Record, read_records
 from .response_items import call_of, content_of, is_result, output_of, reasoning_of
 
@@ -72,9 +72,7 @@ class ChatCompletions(TranscriptSource):
                 session.keep(record, "list")
                 tally.kept += 1
         yield from _read_list(session, messages, "", path, tally)
-        if document.fault is not None:
-            tally.found += 1
-            tally.refuse(document.fault)
+        tally.refuse_unread(document.fault)
         tally.bytes_read = os.stat(path).st_size
 
     def _read_lines(self, path: Path, tally: RecordTally) -> Iterator[Item]:
@@ -100,11 +98,12 @@ class ChatCompletions(TranscriptSource):
         if whole is not None:
             whole.settle()
             yield from whole.draft.take()
+        elif tally.mapped + tally.kept == 0:
+            raise CorruptLog(None, str(path), None, None, None, "empty", "it has no record")
 
     def _session(self, session_id: str, path: Path) -> ChatSession:
         changed_ms = os.stat(path).st_mtime_ns // 1_000_000
-        extra: Object = {"import": {"tool": self.name}}
-        header = SessionHeader(session_id, max(changed_ms, 0), extra=extra)
+        header = imported_header(self.name, path, session_id, changed_ms)
         return ChatSession(SessionDraft(header), self.name)
 
 

@@ -29,7 +29,7 @@ from typing import Final
 from attrs import define
 
 from eventlog.drafts import SessionDraft
-from eventlog.errors import CorruptLog, ValueRejected
+from eventlog.errors import CorruptLog
 from eventlog.model import SessionHeader
 from eventlog.sources import (
     Item,
@@ -39,11 +39,12 @@ from eventlog.sources import (
     TranscriptSource,
     Unreadable,
 )
-from eventlog.values import JSONValue, check_session_id
+from eventlog.values import JSONValue
 
 from .claude_lines import ClaudeSession
 from .conversation import Object
-from .finding import find_files
+from .finding import find_files, usual_place
+from .headers import imported_header, is_session_id
 from .records import Record, read_records
 from .times import iso_ms
 
@@ -62,10 +63,9 @@ class ClaudeCode(TranscriptSource):
     reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        configured = environ.get("CLAUDE_CONFIG_DIR")
-        if configured:
-            return [Path(folder.strip(), "projects") for folder in configured.split(",")]
-        return [Path(environ.get("HOME", "~"), ".claude", "projects")]
+        named = [name.strip() for name in environ.get("CLAUDE_CONFIG_DIR", "").split(",")]
+        folders = [Path(name).expanduser() for name in named if name]
+        return [folder / "projects" for folder in folders or [usual_place(environ, "", ".claude")]]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         yield from find_files(path, lambda _folder, _names, name: name.endswith(".jsonl"))
@@ -86,6 +86,8 @@ class _Facts:
     What the first lines of a file tell of its session.
 
     Attributes:
+        path: The file.
+
         session_id: Its id; that of the sub-agent for a sub-agent's file.
 
         main_id: The id by which the file's lines name their session.
@@ -96,7 +98,7 @@ class _Facts:
 
         created_at: The first time.
 
-        cwd: The first working directory, or None.
+        cwd: The first working directory, as it is told.
 
         common: What lines repeat, by key.
 
@@ -105,27 +107,28 @@ class _Facts:
         seed_length: How many entries are inherited, None without a parent.
     """
 
+    path: Path
     session_id: str
     main_id: str
     agent: str | None
-    parent: str | None
+    parent: JSONValue
     created_at: int
-    cwd: str | None
+    cwd: JSONValue
     common: Object
     is_whole: bool
     seed_length: int | None = None
 
     def header(self) -> SessionHeader:
-        imported: Object = {"tool": ClaudeCode.name, "common": self.common}
-        return SessionHeader(
+        return imported_header(
+            ClaudeCode.name,
+            self.path,
             self.session_id,
-            max(self.created_at, 0),
+            self.created_at,
             cwd=self.cwd,
-            parent_session=self.parent,
+            parent=self.parent,
             seed_length=self.seed_length,
-            origin=None if self.agent is None else "subagent",
-            delegation_depth=0 if self.agent is None else 1,
-            extra={"import": imported},
+            depth=0 if self.agent is None else 1,
+            facts={"common": self.common},
         )
 
 
@@ -159,24 +162,17 @@ def _survey(path: Path, stop_bytes: int) -> _Facts:
     forked = first.get("forkedFrom")
     if agent is None and type(forked) is dict and type(forked.get("sessionId")) is str:
         parent = forked["sessionId"]
-    for name, value in (("sessionId", session_id), ("parent", parent)):
-        try:
-            if value is not None:
-                check_session_id(value, path=name)
-        except ValueRejected as error:
-            detail = f"its lines name no session: {error}"
-            raise CorruptLog(None, str(path), None, None, None, "header", detail) from error
     if created_at is None:
         # Titles alone have no time.
         created_at = os.stat(path).st_mtime_ns // 1_000_000
-    cwd = first.get("cwd")
     return _Facts(
+        path,
         session_id,
         main_id,
         agent,
         parent if parent != session_id else None,
         created_at,
-        cwd if type(cwd) is str and cwd else None,
+        first.get("cwd"),
         {name: first[name] for name in COMMON_KEYS if name in first},
         first.get("parentUuid") is None,
     )
@@ -207,10 +203,7 @@ class _File:
             session, value = self._route(record)
             if session is not self._own and session.draft.count == 0:
                 yield Opened(session.draft.header)
-            if session.add(record, value):
-                self._tally.mapped += 1
-            else:
-                self._tally.kept += 1
+            self._tally.count(session.add(record, value))
             yield from session.draft.take()
         for session in (*self._agents.values(), self._own):
             session.settle()
@@ -242,7 +235,7 @@ class _File:
         if value.get("isSidechain") is True:
             return self._sidechain(value), value
         named = value.get("agentId")
-        if named is not None and _is_id(named):
+        if named is not None and is_session_id(named):
             self._named_agent = named
         if value.get("type") == "progress":
             inner = _spoken(value)
@@ -257,7 +250,7 @@ class _File:
 
     def _sidechain(self, value: Object) -> ClaudeSession:
         agent = value.get("agentId")
-        if type(agent) is not str or not _is_id(agent):
+        if type(agent) is not str or not is_session_id(agent):
             agent = self._chain(value)
         session = self._agents.get(agent)
         return self._open_agent(agent, value) if session is None else session
@@ -289,6 +282,7 @@ class _File:
         if type(prompt) is str:
             common["prompt"] = prompt
         facts = _Facts(
+            self._path,
             agent,
             self._facts.main_id,
             agent,
@@ -313,14 +307,6 @@ def _spoken(value: Object) -> Object | None:
     if type(data) is not dict or data.get("type") != "agent_progress":
         return None
     inner = data.get("message")
-    if type(inner) is not dict or not _is_id(data.get("agentId")):
+    if type(inner) is not dict or not is_session_id(data.get("agentId")):
         return None
     return {"parentUuid": None, "timestamp": value.get("timestamp"), **inner}
-
-
-def _is_id(value: JSONValue) -> bool:
-    try:
-        check_session_id(value)
-    except ValueRejected:
-        return False
-    return True

@@ -25,7 +25,7 @@ from typing import Final
 from attrs import define
 
 from eventlog.drafts import SessionDraft
-from eventlog.errors import CorruptLog, ValueRejected
+from eventlog.errors import CorruptLog
 from eventlog.model import SessionHeader
 from eventlog.sources import (
     Item,
@@ -35,11 +35,12 @@ from eventlog.sources import (
     TranscriptSource,
     Unreadable,
 )
-from eventlog.values import JSONValue, check_session_id
+from eventlog.values import JSONValue, is_seq
 
 from .codex_lines import CodexSession, payload_of
 from .conversation import Object
-from .finding import find_files
+from .finding import find_files, id_from_name, usual_place
+from .headers import imported_header
 from .records import Record, read_records
 from .times import iso_ms
 
@@ -59,8 +60,7 @@ class Codex(TranscriptSource):
     reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        configured = environ.get("CODEX_HOME")
-        home = Path(configured) if configured else Path(environ.get("HOME", "~"), ".codex")
+        home = usual_place(environ, "CODEX_HOME", ".codex")
         return [home / "sessions", home / "archived_sessions"]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
@@ -128,26 +128,27 @@ def _count_inherited(path: Path, stop_bytes: int, facts: _Facts) -> int:
 class _Facts:
     """What the first lines of a file tell of its thread."""
 
-    session_id: str
-    created_at: int
-    cwd: str | None
-    parent: str | None
-    is_spawned: bool
+    path: Path
+    session_id: JSONValue
+    created_at: int | None
+    cwd: JSONValue
+    parent: JSONValue
     depth: int
     copies: bool
     facts: Object
     seed_length: int | None = None
 
     def header(self) -> SessionHeader:
-        return SessionHeader(
+        return imported_header(
+            Codex.name,
+            self.path,
             self.session_id,
-            max(self.created_at, 0),
+            self.created_at,
             cwd=self.cwd,
-            parent_session=self.parent,
+            parent=self.parent,
             seed_length=self.seed_length,
-            origin="subagent" if self.is_spawned else None,
-            delegation_depth=self.depth if self.is_spawned else 0,
-            extra={"import": {"tool": Codex.name, **self.facts}},
+            depth=self.depth,
+            facts=self.facts,
         )
 
 
@@ -169,31 +170,25 @@ def _survey(path: Path, stop_bytes: int) -> _Facts:
     named = ROLLOUT.fullmatch(path.name)
     session_id = meta.get("id")
     if type(session_id) is not str:
-        session_id = named.group(1) if named else path.name.partition(".jsonl")[0]
+        session_id = named.group(1) if named else id_from_name(path.name.partition(".jsonl")[0])
     spawn = _spawn(meta)
     forked = meta.get("forked_from_id")
     parent = spawn.get("parent_thread_id") or meta.get("parent_thread_id")
     is_spawned = type(parent) is str and bool(parent)
-    if not is_spawned:
-        parent = forked if type(forked) is str and forked else None
-    try:
-        check_session_id(session_id)
-        if parent is not None:
-            check_session_id(parent, path="parent")
-    except ValueRejected as error:
-        raise CorruptLog(None, str(path), 1, 0, None, "header", str(error)) from error
     created_at = iso_ms(meta.get("timestamp"))
     if created_at is None:
         created_at = iso_ms(first.value.get("timestamp"))
-    cwd = meta.get("cwd")
-    depth = spawn.get("depth")
+    given = spawn.get("depth")
+    depth = 0
+    if is_spawned:
+        depth = given if type(given) is int and is_seq(given) and given else 1
     return _Facts(
+        path,
         session_id,
-        created_at or 0,
-        cwd if type(cwd) is str and cwd else None,
-        parent if parent != session_id else None,
-        is_spawned and parent != session_id,
-        depth if type(depth) is int and depth > 0 else 1,
+        created_at,
+        meta.get("cwd"),
+        parent if is_spawned else forked,
+        depth,
         second is not None and bool(meta) and second.value.get("type") == "session_meta",
         {name: meta[name] for name in ("originator", "cli_version") if name in meta},
     )

@@ -60,10 +60,7 @@ class CodexSession:
     def add(self, record: Record) -> None:
         """Take the next line."""
         self.draft.weigh(record.size_bytes)
-        if self._add(record):
-            self._tally.mapped += 1
-        else:
-            self._tally.kept += 1
+        self._tally.count(self._add(record))
 
     def _add(self, record: Record) -> bool:
         """Take a line; returns whether it has a meaning here, else it was kept as it is."""
@@ -354,7 +351,9 @@ class CodexSession:
             parts += [
                 ({}, content, source)
                 for node, content, source in self._said
-                if node in self.draft.nodes and source != compact
+                if node in self.draft.nodes
+                and source != compact
+                and self._talk.may_repeat(len(joined_text(content)))
             ]
         if type(summary) is str and summary and not history:
             parts.append(({}, [text_block(summary)], compact))

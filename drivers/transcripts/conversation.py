@@ -28,6 +28,10 @@ HUMAN: Final[Object] = {"kind": "user"}
 """The source of a message that a person wrote."""
 
 KINDS_KEPT_MAX: Final = 200
+# What a session's records may have put on its surface once more, and what each counts for
+# beside its size.
+REPEATED_BYTES_MAX: Final = 128 << 20
+REPEATED_BYTES_EACH: Final = 1000
 
 
 def plugin(name: str, form: str | None = None) -> Object:
@@ -76,6 +80,7 @@ class Conversation:
         self._in_turn = False
         self._unanswered: dict[str, list[int]] = {}
         self._kinds: dict[str, str] = {}
+        self._repeated_bytes = 0
 
     def at(self, time: int | None, origin: Object) -> int:
         """Return the time of a record: its own, else the one before, and *origin* says so."""
@@ -97,6 +102,14 @@ class Conversation:
             and timestamp[23] == "Z"
             and iso_ms(timestamp) is not None
         )
+
+    def may_repeat(self, size_bytes: int) -> bool:
+        """
+        Tell whether what was said before may be put on the surface once more, and count it:
+        records of a few kilobytes could ask for that without end.
+        """
+        self._repeated_bytes += size_bytes + REPEATED_BYTES_EACH
+        return self._repeated_bytes <= REPEATED_BYTES_MAX
 
     def start_turn(self, time: int, origin: Object) -> None:
         """Begin a turn; one that is open is over. *origin* is that of the prompt."""

@@ -34,7 +34,7 @@ from eventlog.sources import (
 )
 from eventlog.surface import fold_surface
 
-from .finding import find_files
+from .finding import find_files, usual_place
 from .json_text import read_object
 from .lines import Line, read_lines
 from .zstd_frames import MAGIC, ZstdFrames
@@ -53,9 +53,7 @@ class DeepSeekHarness(TranscriptSource):
     keeps_events = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        home = environ.get("DSH_HOME")
-        base = Path(home) if home else Path(environ.get("HOME", "~")) / ".dsh"
-        return [base / "sessions"]
+        return [usual_place(environ, "DSH_HOME", ".dsh") / "sessions"]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         for found in find_files(path, _is_log):

@@ -23,7 +23,7 @@ from typing import Final
 import orjson
 
 from eventlog.drafts import SessionDraft
-from eventlog.errors import CorruptLog, ValueRejected
+from eventlog.errors import CorruptLog
 from eventlog.model import SessionHeader
 from eventlog.sources import (
     VOLATILE,
@@ -34,13 +34,14 @@ from eventlog.sources import (
     TranscriptSource,
     Unreadable,
 )
-from eventlog.values import JSONValue, check_session_id
+from eventlog.values import JSONValue
 
 from .conversation import HUMAN, Conversation, Object, arguments_text, plugin
 from .documents import read_document, record_of
-from .finding import find_files
+from .finding import find_files, id_from_name, usual_place
 from .gemini_parts import is_plain_response, parts_of, response_text
-from .records import Record, digest_of, read_records
+from .headers import imported_header
+from .records import Record, digest_of, first_record, read_records
 from .times import iso_ms
 
 __all__ = ["GeminiCli"]
@@ -57,8 +58,7 @@ class GeminiCli(TranscriptSource):
     snapshots = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        home = environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "~")
-        return [Path(home, ".gemini", "tmp")]
+        return [usual_place(environ, "GEMINI_CLI_HOME") / ".gemini" / "tmp"]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         def is_session(_folder: Path, _names: list[str], name: str) -> bool:
@@ -96,18 +96,14 @@ def _read_snapshot(path: Path, tally: RecordTally) -> Iterator[Item]:
     if facts is not None:
         session.add_facts(facts)
     yield from session.draft.take()
-    if document.fault is not None:
-        tally.found += 1
-        tally.refuse(document.fault)
+    tally.refuse_unread(document.fault)
     tally.bytes_read = os.stat(path).st_size
 
 
 def _read_log(path: Path, tally: RecordTally) -> Iterator[Item]:
     stop_bytes = os.stat(path).st_size
-    survey = read_records(path, RecordTally(), stop_bytes=stop_bytes)
-    first = next((r.value for r in survey if type(r.value.get("sessionId")) is str), {})
-    survey.close()
-    session = _Session(_header(first, path), tally)
+    first = first_record(path, stop_bytes, lambda value: type(value.get("sessionId")) is str)
+    session = _Session(_header(first.value, path), tally)
     yield Opened(session.draft.header)
     for record in read_records(path, tally, stop_bytes=stop_bytes):
         # A message is the same one in a snapshot and in a line, however it is written.
@@ -118,26 +114,19 @@ def _read_log(path: Path, tally: RecordTally) -> Iterator[Item]:
 def _header(facts: Object, path: Path) -> SessionHeader:
     session_id = facts.get("sessionId")
     if type(session_id) is not str:
-        session_id = path.stem.removeprefix("session-")
+        session_id = id_from_name(path.stem.removeprefix("session-"))
     parent = None
     if facts.get("kind") == "subagent" and path.parent.parent.name == "chats":
         parent = path.parent.name
-    try:
-        check_session_id(session_id)
-        if parent is not None:
-            check_session_id(parent, path="parent")
-    except ValueRejected as error:
-        raise CorruptLog(None, str(path), None, None, None, "header", str(error)) from error
-    imported: Object = {"tool": TOOL}
-    if type(facts.get("projectHash")) is str:
-        imported["projectHash"] = facts["projectHash"]
-    return SessionHeader(
+    project = facts.get("projectHash")
+    return imported_header(
+        TOOL,
+        path,
         session_id,
-        max(iso_ms(facts.get("startTime")) or 0, 0),
-        parent_session=parent if parent != session_id else None,
-        origin=None if parent is None else "subagent",
-        delegation_depth=0 if parent is None else 1,
-        extra={"import": imported},
+        iso_ms(facts.get("startTime")),
+        parent=parent,
+        depth=1,
+        facts={"projectHash": project} if type(project) is str else None,
     )
 
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 from eventlog.drafts import SessionDraft
-from eventlog.errors import CorruptLog, ValueRejected
+from eventlog.errors import CorruptLog
 from eventlog.model import SessionHeader
 from eventlog.sources import (
     VOLATILE,
@@ -32,10 +33,10 @@ from eventlog.sources import (
     TranscriptSource,
     Unreadable,
 )
-from eventlog.values import check_session_id
 
 from .conversation import Object
-from .finding import denied, find_files
+from .finding import denied, digest_of_files, find_files, usual_place
+from .headers import imported_header
 from .opencode_messages import OpenCodeSession
 from .opencode_storage import (
     SQLITE_MAGIC,
@@ -44,9 +45,9 @@ from .opencode_storage import (
     read_database,
     read_export,
     read_tree,
+    root_of,
     tree_files,
 )
-from .records import digest_of
 from .times import number_ms
 
 __all__ = ["OpenCode"]
@@ -63,9 +64,7 @@ class OpenCode(TranscriptSource):
     snapshots = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        configured = environ.get("XDG_DATA_HOME")
-        data = Path(configured) if configured else Path(environ.get("HOME", "~"), ".local", "share")
-        return [data / "opencode"]
+        return [usual_place(environ, "XDG_DATA_HOME", ".local", "share") / "opencode"]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         for found in find_files(path, _is_wanted):
@@ -76,39 +75,47 @@ class OpenCode(TranscriptSource):
 
     def fingerprint(self, transcript: Transcript) -> str | None:
         path = transcript.path
-        digest = blake2b(digest_size=16)
         if transcript.part is not None:
-            with read_database(path, transcript.part, RecordTally()) as stored:
+            digest = blake2b(digest_size=16)
+            with _session_of(transcript, RecordTally()) as stored:
                 digest.update(stored.facts.digest.encode())
                 for record in stored.messages:
                     digest.update(record.digest.encode())
             return digest.hexdigest()
         if not _is_in_tree(path):
             return super().fingerprint(transcript)
-        for file in (path, *tree_files(path)):
-            digest.update(str(file).encode("utf-8", "replace"))
-            digest.update(digest_of(file.read_bytes()).encode())
-        return digest.hexdigest()
+        return digest_of_files((path, *tree_files(path)), root_of(path))
 
     def read(self, transcript: Transcript, tally: RecordTally) -> Iterator[Item]:
         path = transcript.path
         if transcript.part is not None:
-            try:
-                with read_database(path, transcript.part, tally) as stored:
-                    yield from _read(stored, path, tally)
-            except sqlite3.Error as error:
-                raise CorruptLog(
-                    transcript.part, str(path), None, None, None, "database", str(error)
-                ) from error
+            with _session_of(transcript, tally) as stored:
+                yield from _read(stored, path, tally)
         elif _is_in_tree(path):
             yield from _read(read_tree(path, tally), path, tally)
         else:
             stored = read_export(path, tally)
             yield from _read(stored, path, tally)
-            if stored.fault is not None:
-                tally.found += 1
-                tally.refuse(stored.fault)
+            tally.refuse_unread(stored.fault)
         tally.bytes_read = transcript.size_bytes
+
+
+@contextmanager
+def _session_of(transcript: Transcript, tally: RecordTally) -> Iterator[Stored]:
+    """
+    Hold a session of a database open.
+
+    Raises:
+        CorruptLog: It is gone, or the database cannot be read.
+    """
+    assert transcript.part is not None
+    try:
+        with read_database(transcript.path, transcript.part, tally) as stored:
+            yield stored
+    except sqlite3.Error as error:
+        raise CorruptLog(
+            transcript.part, str(transcript.path), None, None, None, "database", str(error)
+        ) from error
 
 
 def _is_wanted(folder: Path, _names: list[str], name: str) -> bool:
@@ -147,10 +154,7 @@ def _read(stored: Stored, path: Path, tally: RecordTally) -> Iterator[Item]:
     session = OpenCodeSession(SessionDraft(_header(stored.facts.value, path)))
     yield Opened(session.draft.header)
     for record in stored.messages:
-        if session.add(record):
-            tally.mapped += 1
-        else:
-            tally.kept += 1
+        tally.count(session.add(record))
         yield from session.draft.take()
     session.add_facts(stored.facts, f"{VOLATILE}session")
     tally.kept += 1
@@ -165,22 +169,13 @@ def _header(facts: Object, path: Path) -> SessionHeader:
     created = facts.get("time_created", times.get("created") if type(times) is dict else None)
     is_child = type(parent) is str and bool(parent)
     if not is_child:
-        parent = forked if type(forked) is str and forked else None
-    session_id = facts.get("id")
-    try:
-        check_session_id(session_id)
-        if parent is not None:
-            check_session_id(parent, path="parent")
-    except ValueRejected as error:
-        raise CorruptLog(None, str(path), None, None, None, "header", str(error)) from error
-    assert type(session_id) is str
-    cwd = facts.get("directory")
-    return SessionHeader(
-        session_id,
-        max(number_ms(created) or 0, 0),
-        cwd=cwd if type(cwd) is str and cwd else None,
-        parent_session=parent if parent != session_id else None,
-        origin="subagent" if is_child and parent != session_id else None,
-        delegation_depth=1 if is_child and parent != session_id else 0,
-        extra={"import": {"tool": TOOL}},
+        parent = forked
+    return imported_header(
+        TOOL,
+        path,
+        facts.get("id"),
+        number_ms(created),
+        cwd=facts.get("directory"),
+        parent=parent,
+        depth=1 if is_child else 0,
     )

@@ -27,6 +27,7 @@ from eventlog.values import JSONValue
 
 from .conversation import Object
 from .documents import read_document, record_of
+from .finding import denied, listed, read_regular
 from .json_text import Parsed, clean, read_object
 from .records import Record, digest_of
 
@@ -37,6 +38,7 @@ __all__ = [
     "read_database",
     "read_export",
     "read_tree",
+    "root_of",
     "tree_files",
 ]
 
@@ -225,8 +227,7 @@ def _part_row(data: object, at: str, path: Path, tally: RecordTally) -> Parsed |
     try:
         return _object_in(data)
     except ValueRejected as error:
-        tally.found += 1
-        tally.refuse(RecordFault(str(path), None, None, "malformed", f"{at}: {error}"))
+        tally.refuse_unread(RecordFault(str(path), None, None, "malformed", f"{at}: {error}"))
         return None
 
 
@@ -304,22 +305,39 @@ def _composed(
 # A tree of files.
 
 
+def root_of(session: Path) -> Path:
+    """Return the folder of the tree that a session's own file stands in."""
+    return session.parent.parent.parent
+
+
 def tree_files(session: Path) -> list[Path]:
-    """Return the files of a session's messages and their parts, in order."""
+    """
+    Return the files of a session's messages and their parts, in order; of parts that
+    cannot be listed their folder.
+
+    Raises:
+        OSError: The system refuses to list the messages.
+    """
     found = []
     for message in _message_files(session):
-        found += [message, *_part_files(message)]
+        found.append(message)
+        try:
+            found += _part_files(message)
+        except OSError:
+            found.append(_part_folder(message))
     return found
 
 
 def _message_files(session: Path) -> list[Path]:
-    folder = session.parent.parent.parent / "message" / session.stem
-    return sorted(folder.glob("*.json")) if folder.is_dir() else []
+    return listed(root_of(session) / "message" / session.stem, ".json")
+
+
+def _part_folder(message: Path) -> Path:
+    return message.parent.parent.parent / "part" / message.stem
 
 
 def _part_files(message: Path) -> list[Path]:
-    folder = message.parent.parent.parent / "part" / message.stem
-    return sorted(folder.glob("*.json")) if folder.is_dir() else []
+    return listed(_part_folder(message), ".json")
 
 
 def read_tree(session: Path, tally: RecordTally) -> Stored:
@@ -332,11 +350,11 @@ def read_tree(session: Path, tally: RecordTally) -> Stored:
         OSError: The system refuses to read it.
     """
     try:
-        facts = read_object(session.read_bytes())
+        facts = read_object(read_regular(session, root_of(session)))
     except ValueRejected as error:
         raise CorruptLog(None, str(session), None, None, None, "header", str(error)) from error
     tally.found += 1
-    root = session.parent.parent.parent
+    root = root_of(session)
     place: Object = {"at": session.relative_to(root).as_posix()}
     record = Record(facts.value, _digest(facts), place, facts.raw, facts.reason)
     return Stored(record, _tree_messages(session, root, tally))
@@ -344,30 +362,38 @@ def read_tree(session: Path, tally: RecordTally) -> Stored:
 
 def _tree_messages(session: Path, root: Path, tally: RecordTally) -> Iterator[Record]:
     for file in _message_files(session):
-        info = _read_file(file, tally)
+        info = _read_file(file, root, tally)
         if info is None:
             continue
         tally.found += 1
         parts = []
-        for part_file in _part_files(file):
-            part = _read_file(part_file, tally)
+        try:
+            part_files = _part_files(file)
+        except OSError as error:
+            part_files = []
+            tally.refuse_unread(_refusal(_part_folder(file), error))
+        for part_file in part_files:
+            part = _read_file(part_file, root, tally)
             if part is not None:
                 parts.append(({"id": part_file.stem}, part))
         at = file.relative_to(root).as_posix()
         yield _composed({"id": file.stem}, info, parts, at, tally)
 
 
-def _read_file(file: Path, tally: RecordTally) -> Parsed | None:
+def _refusal(path: Path, error: OSError) -> RecordFault:
+    refused = denied(path, error)
+    return RecordFault(str(path), None, None, refused.kind, refused.reason)
+
+
+def _read_file(file: Path, root: Path, tally: RecordTally) -> Parsed | None:
     """Read a file that is one object; where it is none it counts as a record refused."""
     try:
-        return read_object(file.read_bytes())
+        return read_object(read_regular(file, root))
     except ValueRejected as error:
         fault = RecordFault(str(file), None, None, "malformed", error.reason)
     except OSError as error:
-        kind = "denied" if isinstance(error, PermissionError) else "unavailable"
-        fault = RecordFault(str(file), None, None, kind, error.strerror or str(error))
-    tally.found += 1
-    tally.refuse(fault)
+        fault = _refusal(file, error)
+    tally.refuse_unread(fault)
     return None
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -34,11 +33,20 @@ from eventlog.sources import (
     TranscriptSource,
     Unreadable,
 )
-from eventlog.values import JSONValue, check_session_id
+from eventlog.values import JSONValue
 
 from .conversation import Object
 from .documents import DOCUMENT_BYTES_MAX, read_document, record_of
-from .finding import denied, find_files, id_from_name
+from .finding import (
+    denied,
+    digest_of_files,
+    find_files,
+    id_from_name,
+    listed,
+    read_regular,
+    usual_place,
+)
+from .headers import imported_header
 from .json_text import read_object
 from .openhands_events import OpenHandsSession
 from .records import Record, digest_of
@@ -57,16 +65,17 @@ class OpenHands(TranscriptSource):
     reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        configured = environ.get("OPENHANDS_CONVERSATIONS_DIR")
-        home = Path(environ.get("HOME", "~"), ".openhands")
-        places = [Path(configured)] if configured else [home / "conversations"]
-        return [*places, home / "sessions"]
+        return [
+            usual_place(environ, "OPENHANDS_CONVERSATIONS_DIR", ".openhands", "conversations"),
+            usual_place(environ, "", ".openhands", "sessions"),
+        ]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         folders: dict[Path, None] = {}
         for found in find_files(path, _is_wanted):
-            if isinstance(found, Unreadable):
-                yield found
+            # A record that is no file, or cannot be read, is found out when it is read.
+            if isinstance(found, Unreadable) and found.path.name == "events":
+                folders[found.path.parent] = None
             elif found.path.parent.name == "events" and EVENT_FILE.fullmatch(found.path.name):
                 folders[found.path.parent.parent] = None
             elif found.path.name == "base_state.json":
@@ -74,26 +83,18 @@ class OpenHands(TranscriptSource):
             else:
                 yield found
         for folder in folders:
-            size = 0
             try:
-                for name in os.listdir(folder / "events"):
-                    size += os.stat(folder / "events" / name).st_size
+                files = _event_files(folder)
             except OSError as error:
-                if not (folder / "base_state.json").exists():
-                    yield denied(folder, error)
-                    continue
-            yield Transcript(folder, size_bytes=size)
+                yield denied(folder, error)
+            else:
+                yield Transcript(folder, size_bytes=sum(map(_size_of, files)))
 
     def fingerprint(self, transcript: Transcript) -> str | None:
         path = transcript.path
         if not path.is_dir():
             return super().fingerprint(transcript)
-        digest = blake2b(digest_size=16)
-        for file in (*_event_files(path), path / "base_state.json"):
-            if file.exists():
-                digest.update(file.name.encode("utf-8", "replace"))
-                digest.update(digest_of(file.read_bytes()).encode())
-        return digest.hexdigest()
+        return digest_of_files((*_event_files(path), path / "base_state.json"), path)
 
     def read(self, transcript: Transcript, tally: RecordTally) -> Iterator[Item]:
         path = transcript.path
@@ -112,22 +113,27 @@ def _is_wanted(folder: Path, names: list[str], name: str) -> bool:
     return name.endswith(".json") and "base_state.json" not in names and name != "metadata.json"
 
 
+def _size_of(file: Path) -> int:
+    try:
+        return os.stat(file).st_size
+    except OSError:
+        return 0
+
+
 def _event_files(folder: Path) -> list[Path]:
     found = []
-    events = folder / "events"
-    if events.is_dir():
-        for name in os.listdir(events):
-            match = EVENT_FILE.fullmatch(name)
-            if match:
-                found.append((int(match.group(1)), name))
-    return [events / name for _, name in sorted(found)]
+    for file in listed(folder / "events", ".json"):
+        match = EVENT_FILE.fullmatch(file.name)
+        if match:
+            found.append((int(match.group(1)), file))
+    return [file for _, file in sorted(found)]
 
 
 def _read_folder(folder: Path, tally: RecordTally) -> Iterator[Item]:
     state_path = folder / "base_state.json"
     files = _event_files(folder)
     state: Record | None = None
-    if state_path.exists():
+    if os.path.lexists(state_path):
         state = _read_file(state_path, folder, tally)
     first = next(
         (r for file in files[:8] if (r := _read_file(file, folder, RecordTally())) is not None),
@@ -142,7 +148,7 @@ def _read_folder(folder: Path, tally: RecordTally) -> Iterator[Item]:
     for file in files:
         record = _read_file(file, folder, tally)
         if record is not None:
-            _count(tally, session.add(record))
+            tally.count(session.add(record))
             yield from session.draft.take()
     session.settle()
     if state is not None:
@@ -167,7 +173,7 @@ def _read_list(path: Path, tally: RecordTally) -> Iterator[Item]:
     yield Opened(session.draft.header)
     for record in records:
         if record is not None:
-            _count(tally, session.add(record))
+            tally.count(session.add(record))
             yield from session.draft.take()
     session.settle()
     if facts:
@@ -176,38 +182,30 @@ def _read_list(path: Path, tally: RecordTally) -> Iterator[Item]:
             session.keep(kept, "trajectory", f"{VOLATILE}trajectory")
             tally.kept += 1
     yield from session.draft.take()
-    if document.fault is not None:
-        tally.found += 1
-        tally.refuse(document.fault)
+    tally.refuse_unread(document.fault)
     tally.bytes_read = os.stat(path).st_size
-
-
-def _count(tally: RecordTally, mapped: bool) -> None:
-    if mapped:
-        tally.mapped += 1
-    else:
-        tally.kept += 1
 
 
 def _read_file(file: Path, folder: Path, tally: RecordTally) -> Record | None:
     """Read a file that is one record; None where it is none, and the fault is named."""
-    tally.found += 1
     try:
         size = os.stat(file).st_size
         if size > DOCUMENT_BYTES_MAX:
             reason = f"{size} bytes; at most {DOCUMENT_BYTES_MAX} are read"
-            tally.refuse(RecordFault(str(file), None, None, "oversize", reason))
+            tally.refuse_unread(RecordFault(str(file), None, None, "oversize", reason))
             return None
-        text = file.read_bytes()
+        text = read_regular(file, folder)
         parsed = read_object(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueRejected as error:
         kind = "malformed" if text.strip(b" \t\r\n\0") else "empty"
-        tally.refuse(RecordFault(str(file), None, None, kind, error.reason))
+        tally.refuse_unread(RecordFault(str(file), None, None, kind, error.reason))
         return None
     except OSError as error:
-        kind = "denied" if isinstance(error, PermissionError) else "unavailable"
-        tally.refuse(RecordFault(str(file), None, None, kind, error.strerror or str(error)))
+        refused = denied(file, error)
+        fault = RecordFault(str(file), None, None, refused.kind, refused.reason)
+        tally.refuse_unread(fault)
         return None
+    tally.found += 1
     tally.bytes_read += len(text)
     tally.altered += parsed.raw is not None
     place: dict[str, JSONValue] = {"at": file.relative_to(folder).as_posix()}
@@ -219,19 +217,10 @@ def _header(state: Record | None, first: Record | None, path: Path) -> SessionHe
     session_id = facts.get("id")
     if type(session_id) is not str:
         session_id = id_from_name(path.name.removesuffix(".json"))
-    try:
-        check_session_id(session_id)
-    except ValueRejected as error:
-        raise CorruptLog(None, str(path), None, None, None, "header", str(error)) from error
     workspace = facts.get("workspace")
     cwd = workspace.get("working_dir") if type(workspace) is dict else None
     created_at = OpenHandsSession.time_of(first.value) if first is not None else None
-    return SessionHeader(
-        session_id,
-        max(created_at or 0, 0),
-        cwd=cwd if type(cwd) is str and cwd else None,
-        extra={"import": {"tool": TOOL}},
-    )
+    return imported_header(TOOL, path, session_id, created_at, cwd=cwd)
 
 
 def _model_of(state: Record | None) -> JSONValue:

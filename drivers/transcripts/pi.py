@@ -4,7 +4,9 @@ pi: one file of JSON lines a session, below ``~/.pi/agent/sessions``.
 Entries form a tree by ``id`` and ``parentId``; the conversation is the path from the last
 entry to the root. An entry that does not hang off the one before changes the branch: what
 the new path lacks is cut off, and what it has and the surface lacks is put there again.
-A compaction's summary stands before the entries that it keeps.
+A compaction's summary stands before the entries that it keeps. A tree that changes its
+branch so often that more than 128 MiB would be put there again shows from then on what is
+new on each branch.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from eventlog.drafts import SessionDraft
-from eventlog.errors import CorruptLog, ValueRejected
 from eventlog.model import SessionHeader
 from eventlog.sources import (
     Item,
@@ -25,12 +26,13 @@ from eventlog.sources import (
     TranscriptSource,
     Unreadable,
 )
-from eventlog.values import JSONValue, check_session_id
+from eventlog.values import JSONValue
 
 from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
-from .finding import find_files, id_from_name
+from .finding import find_files, id_from_name, usual_place
+from .headers import imported_header
 from .json_text import read_object
-from .records import Record, digest_of, read_records
+from .records import Record, digest_of, first_record, read_records
 from .times import iso_ms, number_ms
 
 __all__ = ["Pi"]
@@ -46,9 +48,7 @@ class Pi(TranscriptSource):
     reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        configured = environ.get("PI_CODING_AGENT_DIR")
-        home = Path(configured) if configured else Path(environ.get("HOME", "~"), ".pi", "agent")
-        return [home / "sessions"]
+        return [usual_place(environ, "PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions"]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         yield from find_files(path, lambda _folder, _names, name: name.endswith(".jsonl"))
@@ -56,22 +56,15 @@ class Pi(TranscriptSource):
     def read(self, transcript: Transcript, tally: RecordTally) -> Iterator[Item]:
         path = transcript.path
         stop_bytes = os.stat(path).st_size
-        survey = read_records(path, RecordTally(), stop_bytes=stop_bytes)
-        first = next(survey, None)
-        survey.close()
+        first = first_record(path, stop_bytes, lambda _: True)
         session = _Session(SessionDraft(_header(first, path)), path)
         yield Opened(session.draft.header)
         for record in read_records(path, tally, stop_bytes=stop_bytes):
-            if session.add(record):
-                tally.mapped += 1
-            else:
-                tally.kept += 1
+            tally.count(session.add(record))
             yield from session.draft.take()
 
 
-def _header(first: Record | None, path: Path) -> SessionHeader:
-    if first is None:
-        raise CorruptLog(None, str(path), None, None, None, "empty", "it has no record")
+def _header(first: Record, path: Path) -> SessionHeader:
     facts = first.value if first.value.get("type") == "session" else {}
     session_id = facts.get("id")
     if type(session_id) is not str:
@@ -80,20 +73,8 @@ def _header(first: Record | None, path: Path) -> SessionHeader:
     if type(parent) is str and parent:
         # The path of the file that this one was forked from: TIME_ID.jsonl.
         parent = Path(parent.replace("\\", "/")).stem.rpartition("_")[2]
-    try:
-        check_session_id(session_id)
-        if parent is not None:
-            check_session_id(parent, path="parentSession")
-    except ValueRejected as error:
-        raise CorruptLog(None, str(path), 1, 0, None, "header", str(error)) from error
-    cwd = facts.get("cwd")
-    return SessionHeader(
-        session_id,
-        max(iso_ms(first.value.get("timestamp")) or 0, 0),
-        cwd=cwd if type(cwd) is str and cwd else None,
-        parent_session=parent if parent != session_id else None,
-        extra={"import": {"tool": TOOL}},
-    )
+    created_at = iso_ms(first.value.get("timestamp"))
+    return imported_header(TOOL, path, session_id, created_at, cwd=facts.get("cwd"), parent=parent)
 
 
 class _Session:
@@ -225,7 +206,7 @@ class _Session:
             if type(block) is dict and block.get("type") == "tool-call":
                 part = record.origin(TOOL, f"{key}#call{position}")
                 call_id = str(block.get("id") or "")
-                self._talk.call(time, call_id, block.get("name"), block["arguments"], part)
+                self._talk.call(time, call_id, block.get("name"), block.get("arguments"), part)
         reason = message.get("stopReason")
         if reason in ("stop", "aborted"):
             ended: Object = {"kind": "completed"}
@@ -308,8 +289,11 @@ class _Session:
 
     def _move_to(self, parent: str | None) -> None:
         """Make the surface that of another branch."""
-        wanted = self._context_of(parent)
         present = list(self._nodes)
+        if self._talk.may_repeat(0):
+            wanted = self._context_of(parent)
+        else:
+            wanted = present[: present.index(parent) + 1] if parent in self._nodes else []
         common = 0
         while common < min(len(wanted), len(present)) and wanted[common] == present[common]:
             common += 1
@@ -319,11 +303,12 @@ class _Session:
             self._put_again(entry)
 
     def _put_again(self, entry: str) -> None:
-        """Put an entry on the surface once more."""
+        """Put an entry on the surface once more, as long as that is not without end."""
+        if not self._talk.may_repeat(self._places[entry]["bytes"]):
+            return
         self._again += 1
         key = f"{entry}#again{self._again}"
         record = self._read_again(entry)
-        self._nodes.pop(entry, None)
         if entry in self._compactions:
             content = [text_block(record.value["summary"])]
             origin = record.origin(TOOL, key, {})

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from eventlog.drafts import SessionDraft
-from eventlog.errors import CorruptLog, ValueRejected
 from eventlog.model import SessionHeader
 from eventlog.sources import (
     Item,
@@ -24,12 +23,13 @@ from eventlog.sources import (
     TranscriptSource,
     Unreadable,
 )
-from eventlog.values import JSONValue, check_session_id
+from eventlog.values import JSONValue
 
 from .conversation import HUMAN, Conversation, Object, plugin
-from .finding import find_files, id_from_name
+from .finding import find_files, id_from_name, usual_place
 from .gemini_parts import is_plain_response, parts_of, response_text
-from .records import Record, read_records
+from .headers import imported_header
+from .records import Record, first_record, read_records
 from .times import iso_ms
 
 __all__ = ["QwenCode"]
@@ -45,9 +45,7 @@ class QwenCode(TranscriptSource):
     reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        configured = environ.get("QWEN_HOME")
-        home = Path(configured) if configured else Path(environ.get("HOME", "~"), ".qwen")
-        return [home / "projects"]
+        return [usual_place(environ, "QWEN_HOME", ".qwen") / "projects"]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         yield from find_files(path, lambda _folder, _names, name: name.endswith(".jsonl"))
@@ -55,31 +53,20 @@ class QwenCode(TranscriptSource):
     def read(self, transcript: Transcript, tally: RecordTally) -> Iterator[Item]:
         path = transcript.path
         stop_bytes = os.stat(path).st_size
-        survey = read_records(path, RecordTally(), stop_bytes=stop_bytes)
-        first = next((r.value for r in survey if type(r.value.get("sessionId")) is str), {})
-        survey.close()
+        first = first_record(
+            path, stop_bytes, lambda value: type(value.get("sessionId")) is str
+        ).value
         session = _Session(SessionDraft(_header(first, path)), is_whole=not first.get("parentUuid"))
         yield Opened(session.draft.header)
         for record in read_records(path, tally, stop_bytes=stop_bytes):
-            if session.add(record):
-                tally.mapped += 1
-            else:
-                tally.kept += 1
+            tally.count(session.add(record))
             yield from session.draft.take()
 
 
 def _header(first: Object, path: Path) -> SessionHeader:
     session_id = first.get("sessionId", id_from_name(path.stem))
-    try:
-        check_session_id(session_id)
-    except ValueRejected as error:
-        raise CorruptLog(None, str(path), None, None, None, "header", str(error)) from error
-    cwd = first.get("cwd")
-    return SessionHeader(
-        session_id,
-        max(iso_ms(first.get("timestamp")) or 0, 0),
-        cwd=cwd if type(cwd) is str and cwd else None,
-        extra={"import": {"tool": TOOL}},
+    return imported_header(
+        TOOL, path, session_id, iso_ms(first.get("timestamp")), cwd=first.get("cwd")
     )
 
 
@@ -158,7 +145,7 @@ class _Session:
             if type(block) is dict and block.get("type") == "tool-call":
                 part = record.origin(TOOL, f"{key}#call{position}")
                 call_id = str(block.get("id") or "")
-                self._talk.call(time, call_id, block.get("name"), block["arguments"], part)
+                self._talk.call(time, call_id, block.get("name"), block.get("arguments"), part)
         return number
 
     def _add_results(

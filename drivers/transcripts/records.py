@@ -9,12 +9,12 @@ prefix of one is. Blank lines are no records.
 from __future__ import annotations
 
 import io
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from eventlog.errors import ValueRejected
+from eventlog.errors import CorruptLog, ValueRejected
 from eventlog.sources import RecordFault, RecordTally
 from eventlog.values import JSONValue
 
@@ -22,7 +22,7 @@ from .json_text import read_object, read_plain
 from .lines import Line, Readable, read_lines
 from .zstd_frames import MAGIC, ZstdFrames
 
-__all__ = ["Record", "digest_of", "read_records"]
+__all__ = ["Record", "digest_of", "first_record", "read_records"]
 
 BUFFER_BYTES: Final = 1 << 16
 
@@ -97,15 +97,39 @@ def read_records(
 
         MissingExtra: It is compressed, and ``zstandard`` is not installed.
     """
-    with path.open("rb", BUFFER_BYTES) as raw:
+    with io.BufferedReader(io.FileIO(path), BUFFER_BYTES) as raw:
         if raw.peek(4)[:4] == MAGIC:
             frames = ZstdFrames(raw, path)
             yield from _records(io.BufferedReader(frames, BUFFER_BYTES), path, tally, None)
-            if frames.fault is not None:
-                tally.found += 1
-                tally.refuse(frames.fault)
+            tally.refuse_unread(frames.fault)
         else:
             yield from _records(raw, path, tally, stop_bytes)
+
+
+def first_record(
+    path: Path, stop_bytes: int, tells: Callable[[dict[str, JSONValue]], bool]
+) -> Record:
+    """
+    Return the first record of a file of lines that *tells* of its session; the first of all
+    where none does.
+
+    Raises:
+        CorruptLog: It has no record.
+
+        OSError: The system refuses to read it.
+    """
+    first: Record | None = None
+    records = read_records(path, RecordTally(), stop_bytes=stop_bytes)
+    try:
+        for record in records:
+            if tells(record.value):
+                return record
+            first = first or record
+    finally:
+        records.close()
+    if first is None:
+        raise CorruptLog(None, str(path), None, None, None, "empty", "it has no record")
+    return first
 
 
 def _records(
@@ -113,8 +137,7 @@ def _records(
 ) -> Iterator[Record]:
     for line in read_lines(stream, path, stop_bytes=stop_bytes):
         if isinstance(line, RecordFault):
-            tally.found += 1
-            tally.refuse(line)
+            tally.refuse_unread(line)
             continue
         text = line.text
         size = len(text)

@@ -83,7 +83,9 @@ def _block(part: JSONValue) -> JSONValue:
 def joined_text(content: list[JSONValue]) -> str:
     """Return the text of a content's blocks, joined."""
     return "".join(
-        block["text"] for block in content if type(block) is dict and block.get("type") == "text"
+        block["text"]
+        for block in content
+        if type(block) is dict and block.get("type") == "text" and type(block.get("text")) is str
     )
 
 

@@ -32,6 +32,7 @@ from eventlog.values import JSONValue
 from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
 from .documents import read_document, record_of
 from .finding import find_files, id_from_name
+from .headers import imported_header
 from .records import Record
 from .response_items import content_of
 
@@ -49,8 +50,8 @@ class SweAgent(TranscriptSource):
     snapshots = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
-        configured = environ.get("SWE_AGENT_TRAJECTORY_DIR")
-        return [Path(configured)] if configured else []
+        named = environ.get("SWE_AGENT_TRAJECTORY_DIR")
+        return [Path(named).expanduser()] if named else []
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         yield from find_files(path, lambda _folder, _names, name: name.endswith(".traj"))
@@ -68,19 +69,14 @@ class SweAgent(TranscriptSource):
             for position, item in enumerate(found if type(found) is list else [found]):
                 record = record_of(item, f"{name}/{position}", path, tally)
                 if record is not None:
-                    if add(record):
-                        tally.mapped += 1
-                    else:
-                        tally.kept += 1
+                    tally.count(add(record))
                     yield from session.draft.take()
         facts = record_of(value, "/", path, tally) if value else None
         if facts is not None:
             session.add_facts(facts)
             tally.kept += 1
         yield from session.draft.take()
-        if document.fault is not None:
-            tally.found += 1
-            tally.refuse(document.fault)
+        tally.refuse_unread(document.fault)
         tally.bytes_read = os.stat(path).st_size
 
 
@@ -90,12 +86,8 @@ def _header(value: Object, path: Path) -> SessionHeader:
     last = steps[-1] if type(steps) is list and steps else None
     state = last.get("state") if type(last) is dict else None
     cwd = state.get("working_dir") if type(state) is dict else None
-    return SessionHeader(
-        id_from_name(path.name.removesuffix(".traj")),
-        max(changed_ms, 0),
-        cwd=cwd if type(cwd) is str and cwd else None,
-        extra={"import": {"tool": TOOL}},
-    )
+    session_id = id_from_name(path.name.removesuffix(".traj"))
+    return imported_header(TOOL, path, session_id, changed_ms, cwd=cwd)
 
 
 class _Session:

@@ -17,10 +17,10 @@ from typing import Final
 import orjson
 
 from eventlog import values
-from eventlog.errors import CorruptLog, HeaderConflict
+from eventlog.errors import HeaderConflict
 from eventlog.model import Event, Replace, SessionHeader, SurfaceOp
 from eventlog.snapshot import LogSnapshot
-from eventlog.sources import Entry, RecordTally
+from eventlog.sources import Entry
 from eventlog.store import EventStore
 from eventlog.values import JSONValue
 from eventlog.vocabulary import DEFAULT_VOCABULARY
@@ -258,7 +258,7 @@ class NativeLog:
         head = store.head(header.id)
         self.header = header
         self.added = 0
-        self._held = None if head is None else head.length
+        self.held = None if head is None else head.length
         self._batch: EventBatch | None = None
         self._store = store
 
@@ -276,27 +276,14 @@ class NativeLog:
         """Store what was taken; what the store holds already is compared with it."""
         if self._batch is not None:
             self._batch.flush()
-            self.added = max(0, self._batch.next_seq - (self._held or 0))
-
-    def check(self, tally: RecordTally) -> None:
-        """
-        Refuse a session of which nothing could be read. One that has no events yet is no
-        such case: no store keeps it, and there is nothing to bring.
-
-        Raises:
-            CorruptLog: It has records, and none is sound.
-        """
-        if self._held is None and self.added == 0 and tally.refused:
-            raise CorruptLog(
-                self.header.id, None, None, None, None, "empty", "no event of it can be read"
-            )
+            self.added = max(0, self._batch.next_seq - (self.held or 0))
 
     @property
     def outcome(self) -> Outcome:
         """What became of the session."""
         if self.added == 0:
             return Outcome.SAME
-        return Outcome.NEW if self._held is None else Outcome.GROWN
+        return Outcome.NEW if self.held is None else Outcome.GROWN
 
 
 def imported_events(snapshot: LogSnapshot) -> Iterator[tuple[Event, dict[str, JSONValue]]]:

@@ -4,6 +4,7 @@ Bringing transcripts of other tools into a store: once, again, or after being ki
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -126,7 +127,7 @@ class Run:
                 elif found.path not in named:
                     named.add(found.path)
                     self.account.refuse(None, str(found.path), found.kind, found.reason)
-            if nothing and not path.exists():
+            if nothing and not os.path.exists(path):
                 self.account.refuse(None, str(path), "missing", "nothing is there")
         return list(transcripts)
 

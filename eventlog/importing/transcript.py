@@ -4,11 +4,15 @@ The import of one transcript: its sessions side by side, and what became of each
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
+from attrs import evolve
+
 from eventlog.errors import (
+    CorruptLog,
     EventLogError,
     MissingExtra,
     StoreClosed,
@@ -19,6 +23,7 @@ from eventlog.errors import (
 from eventlog.model import Event, SessionHeader
 from eventlog.sources import (
     Entry,
+    Item,
     Opened,
     RecordFault,
     RecordTally,
@@ -70,8 +75,8 @@ class TranscriptImport:
         self._tally = RecordTally()
         self._logs: dict[str, MappedLog | NativeLog] = {}
         self._refused: dict[str, tuple[str, str]] = {}
-        # Records of sessions that were refused, by the place of each.
-        self._lost: dict[str, set[JSONValue]] = {}
+        # Of sessions that were refused the place of each record, and whether it was mapped.
+        self._lost: dict[str, dict[JSONValue, bool]] = {}
         self._must_extend: set[str] = set()
         # The session that the transcript is first of all: it keeps the mark of the import.
         self._own_id: str | None = None
@@ -98,7 +103,10 @@ class TranscriptImport:
 
     def _read(self) -> None:
         logs, refused = self._logs, self._refused
-        for item in self._source.read(self._transcript, self._tally):
+        if not self._source.keeps_events:
+            # Before it is read: what is added meanwhile then makes it another one.
+            self._fingerprint = self._source.fingerprint(self._transcript)
+        for item in self._items(self._tally):
             if isinstance(item, Entry):
                 if item.session_id in refused:
                     self._lose(item)
@@ -123,6 +131,20 @@ class TranscriptImport:
             else:
                 if stored:
                     self._run.report(self._transcript, self._tally)
+
+    def _items(self, tally: RecordTally) -> Iterator[Item]:
+        """
+        Read the transcript. A source that fails at what it did not expect fails for this
+        transcript, and the others are read.
+        """
+        try:
+            yield from self._source.read(self._transcript, tally)
+        except (EventLogError, OSError):
+            raise
+        except Exception as error:
+            detail = f"{self._source.title} is not read further: {type(error).__name__}: {error}"
+            path = str(self._transcript)
+            raise CorruptLog(None, path, None, None, None, "source", detail) from error
 
     def _open(self, header: SessionHeader) -> None:
         """
@@ -155,7 +177,6 @@ class TranscriptImport:
             self._refused[session_id] = type(error).__name__, str(error)
             return
         if is_own:
-            self._fingerprint = self._source.fingerprint(self._transcript)
             self._compare_mark(log)
         self._logs[session_id] = log
 
@@ -170,7 +191,7 @@ class TranscriptImport:
         )
         if unchanged:
             raise _Unchanged({**mark, "session": log.header.id})
-        if mark.get("path") != str(self._transcript) and Path(str(mark.get("path"))).exists():
+        if _is_elsewhere(mark.get("path"), self._transcript):
             self._must_extend.add(log.header.id)
 
     def _take_over(self, mark: dict[str, JSONValue]) -> None:
@@ -202,12 +223,14 @@ class TranscriptImport:
                 continue
             is_own = session_id == self._own_id
             try:
+                rewritten = 0
                 if isinstance(log, MappedLog):
                     rewritten = self._finish_mapped(log, is_own=is_own)
                 else:
                     log.flush()
-                    log.check(self._tally)
-                    rewritten = 0
+                if log.held is None and log.added == 0 and self._tally.refused:
+                    detail = "none of its records can be read"
+                    raise CorruptLog(session_id, None, None, None, None, "empty", detail)
             except _FATAL:
                 raise
             except SourceDiffers:
@@ -261,7 +284,7 @@ class TranscriptImport:
         data = {
             "tool": self._source.name,
             "revision": self._source.revision,
-            "path": str(self._transcript).encode("utf-8", "replace").decode(),
+            "path": _absolute(self._transcript).encode("utf-8", "replace").decode(),
             "fingerprint": self._fingerprint,
             "sessions": [other for other in self._logs if other != log.header.id],
             "records": {name: getattr(self._tally, name) for name in _COUNTS},
@@ -271,7 +294,7 @@ class TranscriptImport:
         return Event(seq, time, MARK, data, ignorable=True)
 
     def _entries(self, session_id: str) -> Iterator[Entry]:
-        for item in self._source.read(self._transcript, RecordTally()):
+        for item in self._items(RecordTally()):
             if isinstance(item, Entry) and item.session_id == session_id:
                 yield item
 
@@ -284,7 +307,11 @@ class TranscriptImport:
         return str(mark.get("path"))
 
     def _lose(self, entry: Entry) -> None:
-        self._lost.setdefault(entry.session_id, set()).add(_place(entry))
+        lost = self._lost.setdefault(entry.session_id, {})
+        is_mapped = not entry.type.startswith(f"{self._source.name}/")
+        origin = entry.data["origin"]
+        for place in map(_place, (origin, *origin.get("more", ()))):
+            lost[place] = is_mapped or lost.get(place, False)
 
     def _refuse_read(self, session_id: str, kind: str, reason: str, *, whole: bool) -> None:
         """Refuse a session after it was read."""
@@ -299,6 +326,10 @@ class TranscriptImport:
         """Count a transcript that cannot be had, and all of its records with it."""
         kind = "denied" if isinstance(error, PermissionError) else type(error).__name__
         reason = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+            if error.filename not in (None, str(self._transcript.path)):
+                reason = f"{reason}: {error.filename}"
         for session_id in self._logs:
             self._refused.setdefault(session_id, (kind, reason))
         if not self._refused:
@@ -319,16 +350,31 @@ class TranscriptImport:
         tally = self._tally
         for session_id, places in self._lost.items():
             kind, reason = self._refused[session_id]
-            lost = min(len(places), tally.mapped)
-            tally.mapped -= lost
-            if lost:
+            kept = min(len(places) - sum(places.values()), tally.kept)
+            mapped = min(len(places) - kept, tally.mapped)
+            tally.mapped -= mapped
+            tally.kept -= kept
+            if mapped + kept:
                 path = str(self._transcript)
-                tally.refuse(RecordFault(path, None, None, kind, reason, lost))
+                tally.refuse(RecordFault(path, None, None, kind, reason, mapped + kept))
+
+
+def _absolute(transcript: Transcript) -> str:
+    return str(evolve(transcript, path=Path(os.path.abspath(transcript.path))))
+
+
+def _is_elsewhere(path: JSONValue, transcript: Transcript) -> bool:
+    """Tell whether the file that a mark names is there, and is another one than *transcript*."""
+    if type(path) is not str or path == _absolute(transcript):
+        return False
+    try:
+        return not os.path.samefile(path, transcript.path)
+    except (OSError, ValueError):
+        return False
 
 
 _COUNTS: Final = ("found", "mapped", "kept", "refused", "altered")
 
 
-def _place(entry: Entry) -> JSONValue:
-    origin = entry.data["origin"]
+def _place(origin: dict[str, JSONValue]) -> JSONValue:
     return origin.get("offset", origin.get("at", origin["key"]))

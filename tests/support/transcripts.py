@@ -19,10 +19,14 @@ __all__ = ["Table", "imported", "messages_of", "origins_of", "places_of", "table
 def imported(
     store: EventStore, tool: str | TranscriptSource, *paths: Path, refused: bool = False
 ) -> ImportAccount:
-    """Import *paths*; the account adds up, and unless *refused* nothing was refused."""
+    """
+    Import *paths*; the account adds up, no source failed at what it did not expect, and
+    unless *refused* nothing was refused.
+    """
     source = load_sources()[tool] if isinstance(tool, str) else tool
     account = import_transcripts(store, source, paths)
     assert account.adds_up, account
+    assert not any("is not read further" in entry.reason for entry in account.refused), account
     if not refused:
         assert ([], []) == (account.refused, account.faults)
     return account
