@@ -6,23 +6,25 @@ with a forked child.
 from __future__ import annotations
 
 import os
+import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from eventlog.errors import EventLogError, StoreClosed, StoreUnavailable
+from eventlog.errors import StoreClosed, StoreUnavailable
 
-from .failures import Damaged, translated
+from .failures import translated
 from .url import Address
 
 __all__ = ["Connection", "Connections"]
 
+T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 SERVER_VERSION_MIN: Final = 130_000
@@ -99,42 +101,34 @@ class Connections:
         self._finalizer = weakref.finalize(self, _drop_all, self._slots, os.getpid())
         _alive.add(self)
 
-    @contextmanager
-    def held(self, *, writing: bool = False) -> Iterator[Connection]:
+    def use(self, body: Callable[[Connection], T], *, writing: bool = False) -> T:
         """
-        Hold a connection outside of any transaction; one that the block leaves open is
-        rolled back.
+        Run *body* with a connection outside of any transaction; one that it leaves open is
+        rolled back. A connection is never lost to an interrupt, wherever that strikes.
 
         Raises:
-            EventLogError: What the server or the way to it refused, while connecting or in
-                the block.
+            EventLogError: What the server or the way to it refused.
         """
-        slot = self._slot(writing)
+        slot, handled = self._slot(writing), sys.exc_info()[1]
         with slot.lock:
             try:
-                connection = self._connected(slot)
-                yield connection
-                self._settle(connection)
-                if self._is_closed:
-                    slot.drop()
-            except (psycopg.Error, EventLogError, Damaged) as error:
-                try:
-                    if slot.connection is not None:
-                        self._settle(slot.connection)
-                except psycopg.Error:
-                    slot.drop()
-                if not isinstance(error, psycopg.Error):
-                    raise
-                interrupt = _interrupt_behind(error)
-                if interrupt is not None:
-                    slot.drop()
-                    raise interrupt from None
-                raise translated(
-                    error, self.address.location, writing=writing, waited_s=self.lock_wait_s
-                ) from error
-            except BaseException:
-                # Struck by an interrupt, it may be in the middle of anything.
-                slot.drop()
+                result = body(self._connected(slot))
+                self._settle(slot)
+                return result
+            except BaseException as error:
+                self._clear_up(slot, error, handled, writing)
+                raise
+
+    @contextmanager
+    def held(self, *, writing: bool = False) -> Iterator[Connection]:
+        """Hold a connection as :meth:`use` does, but for interrupts."""
+        slot, handled = self._slot(writing), sys.exc_info()[1]
+        with slot.lock:
+            try:
+                yield self._connected(slot)
+                self._settle(slot)
+            except BaseException as error:
+                self._clear_up(slot, error, handled, writing)
                 raise
 
     def close(self) -> None:
@@ -171,9 +165,43 @@ class Connections:
         connection.execute(SETTINGS, self._settings)
         return connection
 
-    def _settle(self, connection: Connection) -> None:
+    def _settle(self, slot: _Slot) -> None:
+        """Leave a connection as the next one wants to have it."""
+        connection = slot.connection
+        if connection is None:
+            return
         if connection.info.transaction_status != TransactionStatus.IDLE:
             connection.execute("ROLLBACK")
+        if self._is_closed:
+            slot.drop()
+
+    def _clear_up(
+        self, slot: _Slot, error: BaseException, handled: BaseException | None, writing: bool
+    ) -> None:
+        """
+        Make a connection ready again after *error*. Returns where that is to be raised.
+
+        Args:
+            handled: What the caller was handling already.
+
+        Raises:
+            EventLogError: What *error* means, where the server or libpq raised it.
+
+            BaseException: The interrupt that *error* came of.
+        """
+        interrupt = _interrupt_behind(error, handled)
+        if interrupt is not None:
+            slot.drop()  # it may be in the middle of anything
+            if interrupt is error:
+                return
+            raise interrupt from None
+        try:
+            self._settle(slot)
+        except psycopg.Error:
+            slot.drop()
+        if isinstance(error, psycopg.Error):
+            location = self.address.location
+            raise translated(error, location, writing=writing, waited_s=self.lock_wait_s) from error
 
 
 def _is_usable(connection: Connection) -> bool:
@@ -187,12 +215,12 @@ def _is_usable(connection: Connection) -> bool:
     return not connection.closed
 
 
-def _interrupt_behind(error: BaseException) -> BaseException | None:
-    """Return the interrupt that *error* came of, as where a pipeline was left in the middle."""
+def _interrupt_behind(error: BaseException, handled: BaseException | None) -> BaseException | None:
+    """Return the interrupt that *error* is, or came of where a pipeline was left in the middle."""
     cause: BaseException | None = error
-    while isinstance(cause, Exception):
+    while cause is not handled and isinstance(cause, Exception):
         cause = cause.__context__
-    return cause
+    return None if cause is handled else cause
 
 
 def _drop_all(slots: list[_Slot], process: int) -> None:

@@ -5,7 +5,7 @@ What reads: heads, pages of them, windows of events, and what changed.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 
@@ -67,10 +67,13 @@ def session_row(database: Database, session_id: str, meter: ScanMeter) -> Sessio
     Raises:
         CorruptLog: It cannot be read.
     """
-    with database.reading() as connection:
+
+    def ask(connection: Connection | None) -> Any:
         if connection is None:
             return None
-        found = connection.execute(HEAD, (session_id.encode(),), binary=True).fetchone()
+        return connection.execute(HEAD, (session_id.encode(),), binary=True).fetchone()
+
+    found = database.read(ask)
     if found is None:
         return None
     try:
@@ -90,15 +93,16 @@ def page(
 ) -> HeadPage:
     """Read a page of all heads, or of the children of a session. Cost: its rows and one."""
     key = FIRST_KEY if after is None else (-after.created_at, after.session_id.encode())
-    with database.reading() as connection:
+
+    def ask(connection: Connection | None) -> list[Any]:
         if connection is None:
-            return HeadPage((), None)
+            return []
         if parent_id is None:
-            cursor = connection.execute(HEADS, (*key, limit + 1), binary=True)
-        else:
-            arguments = (parent_id.encode(), *key, limit + 1)
-            cursor = connection.execute(CHILDREN, arguments, binary=True)
-        rows = cursor.fetchall()
+            return connection.execute(HEADS, (*key, limit + 1), binary=True).fetchall()
+        arguments = (parent_id.encode(), *key, limit + 1)
+        return connection.execute(CHILDREN, arguments, binary=True).fetchall()
+
+    rows = database.read(ask)
     meter.probes += len(rows)
     found: list[SessionHead] = []
     faults: list[Fault] = []
@@ -133,12 +137,16 @@ def changed(database: Database, since: str | None) -> ChangeSet:
     snapshot, origin = parts.groups()
     if not origin and snapshot != EVER:
         raise _no_token()
+
+    def ask(connection: Connection | None) -> Any:
+        if connection is None:
+            return None
+        return connection.execute(
+            CHANGES, {"since": snapshot, "ever": EVER}, binary=True
+        ).fetchone()
+
     try:
-        with database.reading() as connection:
-            row = None
-            if connection is not None:
-                arguments = {"since": snapshot, "ever": EVER}
-                row = connection.execute(CHANGES, arguments, binary=True).fetchone()
+        row = database.read(ask)
     except StoreUnavailable as error:
         if isinstance(error.__cause__, psycopg.DataError):
             raise _no_token() from None
@@ -175,17 +183,21 @@ def window(
 
         CorruptLog: One of them is missing or cannot be read.
     """
+
+    def ask(connection: Connection | None) -> tuple[list[Event], int]:
+        if connection is None:
+            raise SessionNotFound(session_id)
+        events, size = read_events(connection, ordinal, start, stop)
+        is_short = len(events) < stop - start
+        # A log that is taken away takes all its events along, at once.
+        if (is_short or start == stop) and not is_alive(connection, ordinal):
+            raise SessionNotFound(session_id)
+        if is_short:
+            raise Damaged(start + len(events), "the event is missing")
+        return events, size
+
     try:
-        with database.reading() as connection:
-            if connection is None:
-                raise SessionNotFound(session_id)
-            events, size = read_events(connection, ordinal, start, stop)
-            is_short = len(events) < stop - start
-            # A log that is taken away takes all its events along, at once.
-            if (is_short or start == stop) and not is_alive(connection, ordinal):
-                raise SessionNotFound(session_id)
-            if is_short:
-                raise Damaged(start + len(events), "the event is missing")
+        events, size = database.read(ask)
     except Damaged as damage:
         raise corrupt(session_id, "event", damage) from damage
     meter.probes += 1

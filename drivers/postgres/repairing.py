@@ -7,6 +7,8 @@ database has backups of its own.
 
 from __future__ import annotations
 
+from functools import partial
+
 from attrs import evolve
 from psycopg import sql
 
@@ -52,8 +54,7 @@ def repaired(database: Database, dry_run: bool) -> list[Finding]:
         told.append(evolve(one, change=None) if one.session_id in refused else one)
     if not dry_run:
         for session_id in sorted(ids - refused):
-            with database.writing() as connection:
-                _mend(connection, session_id)
+            database.write(partial(_mend, session_id=session_id))
     return told
 
 

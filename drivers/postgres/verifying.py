@@ -6,6 +6,7 @@ what the events and the header say. Reads only, in short transactions, beside wr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from attrs import frozen
@@ -83,11 +84,7 @@ def verified(database: Database) -> Iterator[Finding]:
 def _sessions(database: Database) -> Iterator[SessionRow | Finding]:
     last, more = b"", True
     while more:
-        with database.reading() as connection:
-            if connection is None:
-                return
-            arguments = (last, SESSIONS_AT_ONCE)
-            rows = connection.execute(SESSIONS, arguments, binary=True).fetchall()
+        rows = database.read(partial(_session_rows, last))
         for *columns, created_at, parent, is_to_come in rows:
             last = columns[0]
             session_id = last.decode(errors="replace")
@@ -110,24 +107,34 @@ def _sessions(database: Database) -> Iterator[SessionRow | Finding]:
         more = len(rows) == SESSIONS_AT_ONCE
 
 
+def _session_rows(last: bytes, connection: Connection | None) -> list[Any]:
+    if connection is None:
+        return []
+    return connection.execute(SESSIONS, (last, SESSIONS_AT_ONCE), binary=True).fetchall()
+
+
 def _orphans(database: Database) -> Iterator[Finding]:
-    found = []
-    with database.standing_still() as connection:
-        if connection is None:
-            return
-        for table in LOG_TABLES:
+    def ask(connection: Connection | None) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for table in LOG_TABLES if connection is not None else ():
             query = sql.SQL(
                 "SELECT DISTINCT ordinal FROM {} t WHERE NOT EXISTS"
                 " (SELECT 1 FROM sessions s WHERE s.ordinal = t.ordinal)"
             ).format(sql.Identifier(table))
+            assert connection is not None
             found += [(table, row[0]) for row in connection.execute(query)]
+        return found
+
+    found = database.read_still(ask)
     for table, ordinal in found:
         detail = f"{table!r} of number {ordinal}, which no session has"
         yield Finding("orphan", detail=detail)
 
 
-def stored_events(connection: Connection, ordinal: int, start: int) -> list[Stored]:
+def stored_events(connection: Connection | None, ordinal: int, start: int) -> list[Stored]:
     """Return what stands at the keys of up to 1,024 events from *start* on, by seq."""
+    if connection is None:
+        return []
     arguments = (ordinal, start, EVENTS_AT_ONCE)
     rows = connection.execute(EVENTS, arguments, binary=True).fetchall()
     found = []
@@ -149,10 +156,7 @@ def stored_events(connection: Connection, ordinal: int, start: int) -> list[Stor
 def _verified_log(database: Database, row: SessionRow) -> Iterator[Finding]:
     session_id, fold, expected = row.header.id, FoldCheck(), 0
     while expected < row.length:
-        with database.reading() as connection:
-            if connection is None:
-                return
-            found = stored_events(connection, row.ordinal, expected)
+        found = database.read(partial(stored_events, ordinal=row.ordinal, start=expected))
         for stored in found:
             if stored.seq >= row.length:
                 break
@@ -165,18 +169,24 @@ def _verified_log(database: Database, row: SessionRow) -> Iterator[Finding]:
                 yield finding_of(refused, session_id)
         if len(found) < EVENTS_AT_ONCE:
             break
-    with database.standing_still() as connection:
+
+    def compare(connection: Connection | None) -> list[Finding] | None:
         columns = None
         if connection is not None:
             columns = connection.execute(ROW, (row.ordinal,), binary=True).fetchone()
         if connection is None or columns is None:
-            return  # deleted meanwhile
+            return None  # deleted meanwhile
         now = SessionRow.decode(columns)
         problems = list(_ends(connection, now))
         if fold.length == row.length:
             _catch_up(connection, now, fold)
             if fold.length == now.length:
                 problems += _compared(connection, now, fold.tables)
+        return problems
+
+    problems = database.read_still(compare)
+    if problems is None:
+        return
     if expected < row.length:
         yield _missing(session_id, expected, row.length)
     yield from problems

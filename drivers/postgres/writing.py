@@ -110,20 +110,23 @@ def _any_to_store(groups: Groups, found: Outcomes) -> bool:
 
 def _judged(database: Database, groups: Groups) -> Outcomes:
     """Judge batches by what is stored now; nothing is stored."""
-    with database.standing_still() as connection:
+
+    def judge(connection: Connection | None) -> Outcomes:
         if connection is None:
-            return {
-                key: [_outcome(_Absent(), one) for one in group] for key, group in groups.items()
-            }
+            absent = _Absent()
+            return {key: [_outcome(absent, one) for one in group] for key, group in groups.items()}
         rows = _rows(connection, LOOK, [key.encode() for key in groups])
         return {key: _each(connection, key, rows, group) for key, group in groups.items()}
+
+    return database.read_still(judge)
 
 
 def _stored(database: Database, groups: Groups, wait_s: float | None) -> Outcomes:
     """Store what is admitted, all of it or nothing."""
     ids = [key.encode() for key in groups]
-    found: dict[str, Sequence[Outcome]] = {}
-    with database.writing(lock_wait_s=wait_s) as connection:
+
+    def store(connection: Connection) -> Outcomes:
+        found: dict[str, Sequence[Outcome]] = {}
         claim = connection.execute(CLAIM, (ids,))
         rows = _rows(connection, LOCK, ids)
         claimed = {bytes(row[0]) for row in claim.fetchall()}
@@ -131,7 +134,9 @@ def _stored(database: Database, groups: Groups, wait_s: float | None) -> Outcome
             found[key] = _each(connection, key, rows, group, store=True)
             if key.encode() in claimed and not _any_to_store({key: group}, found):
                 connection.execute(UNCLAIM, (key.encode(),))
-    return found
+        return found
+
+    return database.write(store, lock_wait_s=wait_s)
 
 
 def _rows(connection: Connection, query: Any, ids: Sequence[bytes]) -> dict[bytes, Any]:
@@ -207,10 +212,9 @@ def remove(database: Database, session_id: str, *, forget: bool) -> bool:
     Returns:
         Whether there was anything to take away.
     """
-    if not database.is_there():
-        return False
     key = session_id.encode()
-    with database.writing() as connection:
+
+    def take_away(connection: Connection) -> bool:
         row = connection.execute(
             "SELECT ordinal, deleted FROM sessions WHERE id = %b FOR UPDATE", (key,)
         ).fetchone()
@@ -220,9 +224,11 @@ def remove(database: Database, session_id: str, *, forget: bool) -> bool:
         if ordinal is None:
             if forget and was_deleted:
                 connection.execute(FORGET, (key,))
-            return forget and was_deleted
+            return forget and bool(was_deleted)
         connection.execute(TAKE_AWAY, (not forget, key))
         for table in LOG_TABLES:
             query = sql.SQL("DELETE FROM {} WHERE ordinal = %s").format(sql.Identifier(table))
             connection.execute(query, (ordinal,))
         return True
+
+    return database.is_there() and database.write(take_away)

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from eventlog import LiveSessions, Recorder, open_store
@@ -344,8 +343,7 @@ def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
     """
     url = f"{need_server().url}&options=-c%20synchronous_commit%3Doff"
     with PostgresStore(url, schema=schema_of(tmp_path)) as store:
-        with store._database.reading():
-            pass
-        with store._database._connections.held() as connection:
-            assert ("on",) == connection.execute("SHOW synchronous_commit").fetchone()
-            assert isinstance(connection, psycopg.Connection)
+        shown = store._database._connections.use(
+            lambda connection: connection.execute("SHOW synchronous_commit").fetchone()
+        )
+    assert ("on",) == shown
