@@ -82,6 +82,7 @@ class CatchUp:
         changed = set(changes.session_ids)
         if token is None:
             changed.update(row[0] for row in db.execute("SELECT id FROM session"))
+        changed.update(row[0] for row in db.execute("SELECT id FROM ahead"))
         damaged = self._damaged()
         if verify:
             changed |= damaged
@@ -113,6 +114,7 @@ class CatchUp:
         if recent or token is None:
             db.execute("UPDATE state SET value = ? WHERE name = 'recent'", (json.dumps(lengths),))
         db.execute("UPDATE state SET value = ? WHERE name = 'token'", (changes.token,))
+        db.execute("DELETE FROM ahead")
         writer.commit()
         if len(heads) > SINGLE_HEADS_MAX:
             if state_number(db, "docs") > 2 * known:
@@ -135,7 +137,9 @@ class CatchUp:
         for session_id in sorted(live_ids):
             self._tick()
             try:
-                self.session(live.snapshot(session_id))
+                log = live.snapshot(session_id)
+                if self._is_news(log):
+                    self._index(log)
             except SessionNotFound:
                 writer.remove(session_id)
         writer.commit()
@@ -146,10 +150,18 @@ class CatchUp:
 
         Cost: what is new of it; for nothing new, a look at its last event.
         """
+        if self._is_news(log):
+            self._writer.begin()
+            self._db.execute("INSERT OR IGNORE INTO ahead VALUES(?)", (log.header.id,))
+            self._index(log)
+
+    def _is_news(self, log: LogSnapshot) -> bool:
         known = self._writer.find(log.header.id)
-        if known is None or known.length < log.length or not self._writer.continues(known, log):
-            self._writer.index(log, tick=self._tick)
-            self._writer.commit()
+        return known is None or known.length < log.length or not self._writer.continues(known, log)
+
+    def _index(self, log: LogSnapshot) -> None:
+        self._writer.index(log, tick=self._tick)
+        self._writer.commit()
 
     def _resembles(self, store: EventStore) -> bool:
         """

@@ -23,7 +23,7 @@ from .expressions import session_facet
 __all__ = ["LAYOUT", "ForeignDatabase", "check_whole", "clear", "ensure", "state_number"]
 
 # Part of an index's identity: raise it with every change of the tables or their meaning.
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 
 APPLICATION_ID: Final = 0x65766C69
 """Marks the file as an index of ours; what has another mark is never touched."""
@@ -55,6 +55,9 @@ _TABLES: Final = (
     # What could not be read, by session; without one where it is not known whose it is.
     """CREATE TABLE fault(id TEXT, path TEXT, kind TEXT NOT NULL, detail TEXT NOT NULL)""",
     """CREATE INDEX fault_id ON fault(id)""",
+    # Sessions that a search of their own has covered further than the store's token goes: of
+    # one that came and went behind the token, the store says nothing.
+    """CREATE TABLE ahead(id TEXT PRIMARY KEY) WITHOUT ROWID""",
 )
 
 
@@ -128,7 +131,7 @@ def check_whole(db: Database) -> None:
 
 def clear(db: Database, identity: str) -> None:
     """Take out everything, inside a transaction; what others hold on to goes stale."""
-    for table in ("state", "session", "kind", "tally", "doc", "term", "mret", "fault"):
+    for table in ("state", "session", "kind", "tally", "doc", "term", "mret", "fault", "ahead"):
         db.execute(f"DELETE FROM {table}")
     db.execute("INSERT INTO fts(fts) VALUES('delete-all')")
     _write_state(db, identity)

@@ -75,13 +75,20 @@ class DocumentScope:
     def admits(self, seq: int, time: int, type: str, event_class: EventClass) -> bool:  # noqa: A002
         """Tell whether an event with these facts is in the scope."""
         return (
-            seq >= self.start
-            and (self.stop is None or seq < self.stop)
+            self.has_seq(seq)
+            and self.has_type(type)
             and (self.time_start is None or time >= self.time_start)
             and (self.time_end is None or time <= self.time_end)
-            and (self.types is None or type in self.types)
             and (self.classes is None or event_class in self.classes)
         )
+
+    def has_seq(self, seq: int) -> bool:
+        """Tell whether a seq is in the scope."""
+        return seq >= self.start and (self.stop is None or seq < self.stop)
+
+    def has_type(self, type: str) -> bool:  # noqa: A002 - the event's field
+        """Tell whether an event type is in the scope."""
+        return self.types is None or type in self.types
 
 
 @frozen

@@ -114,20 +114,27 @@ class _Scan:
         self.faults: list[Fault] = []
         self.searched = 0
         self._replaced_by = self._read_replacers()
+        # Of the documents that may match: how many they are, and their words.
+        self._admitted = 0
         self._words = 0
         self._lexicon = _SessionLexicon()
         self.spelling = Spelling(self._lexicon, request.spelling)
         self._hits: list[_Hit] = []
         self._matches: list[Match] = []
         query = request.query
-        for match, text in self._documents():
-            self.searched += 1
+        # As for an index, filters by time and class change no word's spelling, nor how much
+        # was searched.
+        for match, text, is_admitted in self._texts():
+            self.searched += request.documents.has_seq(match.seq)
             if query.whole is None:
-                self._matches.append(match)
+                self._matches += [match] if is_admitted else []
                 continue
             words = Words(analyze(text))
-            self._words += len(words)
             self._lexicon.add(words)
+            if not is_admitted:
+                continue
+            self._admitted += 1
+            self._words += len(words)
             hit = _hit(match, words, query.parts, words.exact_tier(query))
             if hit is not None:
                 self._hits.append(hit)
@@ -191,10 +198,10 @@ class _Scan:
     def _ranked(self, hits: Sequence[_Hit]) -> list[Match]:
         """Order hits by BM25, rounded, then newest first."""
         parts = len(hits[0].counts) if hits else 0
-        average = self._words / max(self.searched, 1)
+        average = self._words / max(self._admitted, 1)
         frequencies = [sum(1 for hit in hits if hit.counts[part]) for part in range(parts)]
         weights = [
-            max(logarithm((self.searched - n + 0.5) / (n + 0.5)), IDF_MIN) for n in frequencies
+            max(logarithm((self._admitted - n + 0.5) / (n + 0.5)), IDF_MIN) for n in frequencies
         ]
         scored = []
         for hit in hits:
@@ -235,19 +242,28 @@ class _Scan:
 
     def _documents(self) -> Iterator[tuple[Match, str]]:
         """Yield the documents in scope, in seq order, each with its text."""
+        return ((match, text) for match, text, is_admitted in self._texts() if is_admitted)
+
+    def _texts(self) -> Iterator[tuple[Match, str, bool]]:
+        """
+        Yield the documents of the scope's types, in seq order, each with its text and
+        whether the rest of the scope admits it.
+        """
         request, turn = self._request, None
         if request.documents.is_empty:
             return
         for event in self._events():
             if event.type == "turn/start":
                 turn = turn_number(event, turn)
-            kind = self._class(event)
-            if not request.documents.admits(event.seq, event.time, event.type, kind):
+            if not request.documents.has_type(event.type):
                 continue
             text = self._vocabulary.text(event)
             if text:
+                kind = self._class(event)
+                is_admitted = request.documents.admits(event.seq, event.time, event.type, kind)
                 facts = (event.seq, event.time, event.type, turn, kind)
-                yield Match(self._log.session_id, 0, *facts, Tier.ANY, 0.0, Place(0, 0, None)), text
+                match = Match(self._log.session_id, 0, *facts, Tier.ANY, 0.0, Place(0, 0, None))
+                yield match, text, is_admitted
 
     def _events(self) -> Iterator[Event]:
         for start in range(0, self._length, READ_EVENTS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from base64 import b64encode
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -31,14 +32,14 @@ def query(memory: EventStore) -> SessionQuery:
     return SessionQuery(store=memory)
 
 
-def in_session(*position: object) -> str:
+def in_session(*position: Any) -> str:
     cursors = Cursors("search_events", "s1", "needel", [], "relevance")
-    return cursors.encode(*position)  # type: ignore[arg-type]
+    return cursors.encode(*position)
 
 
-def in_corpus(*position: object) -> str:
+def in_corpus(*position: Any) -> str:
     cursors = Cursors("search_sessions", "needel", described(SCOPE), [])
-    return cursors.encode(*position)  # type: ignore[arg-type]
+    return cursors.encode(*position)
 
 
 @pytest.mark.parametrize(

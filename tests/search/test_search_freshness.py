@@ -122,6 +122,29 @@ def test_h9_a_deleted_session_does_not_come_back(stored: EventStore, query: Sess
     again.engines.close()
 
 
+def test_h9_a_session_that_came_and_went_between_two_searches_is_gone(
+    stored: EventStore, query: SessionQuery
+) -> None:
+    """
+    H9: a session that only a search of its own had indexed, and that was deleted before the
+    store was searched as a whole, stayed in the index: some stores tell of a difference
+    only, and there was none.
+    """
+    filled(stored, ["needle"], "kept")
+    assert ["kept"] == sessions_found(query, "needle")
+    filled(stored, ["needle"], "passing")
+    assert [0] == found(query, "needle", "passing")
+    stored.delete("passing")
+    stored.delete("passing", forget=True)
+
+    page = query.search_sessions("needle")
+
+    assert (["kept"], 1) == ([hit.record.header.id for hit in page.items], page.searched)
+    index = query.engines.stored(stored)
+    assert isinstance(index, EmbeddedIndex)
+    assert 1 == index.status().sessions
+
+
 def test_a_session_made_anew_is_another_one(stored: EventStore, query: SessionQuery) -> None:
     """The same id with another log is indexed anew, whatever its length."""
     filled(stored, ["needle", "same"], created_at=5)
