@@ -75,13 +75,18 @@ class LiveSessions:
             )
         if redact is not None and not callable(redact):
             raise InvalidArgument("redact", f"must be callable, not {type(redact).__name__}")
-        self.vocabulary = vocabulary
+        self._vocabulary = vocabulary
         self._redact = redact
         self._lock = RLock()
         self._sessions: dict[str, Session] = {}
         # Being in the dict decides who is live; the catalogue follows it.
         self._catalog = Catalog(lambda: [session.header for session in self])
         self._observers = Observers()
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What event types mean."""
+        return self._vocabulary
 
     def create(
         self,
@@ -152,7 +157,7 @@ class LiveSessions:
         """
         if type(log) is not MemoryLog:
             raise InvalidArgument("log", f"must be a MemoryLog, not {type(log).__name__}")
-        session = Session(log, self.vocabulary, self._observers, self._redact)
+        session = Session(log, self._vocabulary, self._observers, self._redact)
         with unowned(self._lock):
             if session.id in self._sessions:
                 raise SessionExists(session.id)

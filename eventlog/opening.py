@@ -5,17 +5,17 @@ Opening a store by its URL, and the wrapper that refuses writes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
-from eventlog.errors import InvalidArgument, StoreReadOnly
+from eventlog.errors import EventLogError, InvalidArgument, StoreReadOnly
 from eventlog.findings import Finding, Gap
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead
 from eventlog.snapshot import ForwardedSnapshot, LogSnapshot
 from eventlog.store import ChangeSet, EventStore
-from eventlog.values import check_flag
+from eventlog.values import check_flag, shown
 
 __all__ = ["ReadOnlyStore", "local_path", "open_store"]
 
@@ -40,7 +40,8 @@ def open_store(url: str, *, read_only: bool = False) -> EventStore:
 
     Raises:
         InvalidArgument: The URL has no scheme, an unknown one, or an option that the
-            driver does not know; or *read_only* is no bool.
+            driver does not know; its driver cannot be loaded, or several are installed
+            for it; or *read_only* is no bool.
 
         MissingExtra: The driver needs packages that are not installed.
 
@@ -49,18 +50,36 @@ def open_store(url: str, *, read_only: bool = False) -> EventStore:
     if type(url) is not str:
         raise InvalidArgument("url", f"must be a str, not {type(url).__name__}")
     scheme, colon, rest = url.partition(":")
-    drivers = {point.name: point for point in entry_points(group=DRIVERS_GROUP)}
-    if not colon or scheme not in drivers:
-        known = ", ".join(f"{name}:" for name in sorted(drivers))
+    points = entry_points(group=DRIVERS_GROUP)
+    # An editable installation may be listed twice.
+    drivers = {point.value: point for point in points if point.name == scheme}
+    if not colon or not drivers:
+        known = ", ".join(f"{name}:" for name in sorted({point.name for point in points}))
         # No more of the URL, here and below: it may hold a password.
         found = f"not {scheme!r:.80}" if colon else "and has no scheme"
         raise InvalidArgument("url", f"must start with one of {known}, {found}")
     check_flag(read_only, "read_only")
     path, _, query = rest.partition("?")
-    store = drivers[scheme].load()(path, _options(query), read_only=read_only)
+    store = _loaded(scheme, drivers)(path, _options(query), read_only=read_only)
     if not isinstance(store, EventStore):
         raise InvalidArgument("url", f"the driver {scheme!r} gave a {type(store).__name__}")
     return store
+
+
+def _loaded(scheme: str, drivers: Mapping[str, EntryPoint]) -> Callable[..., object]:
+    """Return the one driver that is installed for a scheme."""
+    (name, point), *others = sorted(drivers.items())
+    if others:
+        several = " and ".join(repr(name) for name in sorted(drivers))
+        raise InvalidArgument("url", f"the scheme {scheme!r} has several drivers: {several}")
+    try:
+        loaded: Callable[..., object] = point.load()
+    except EventLogError:
+        raise
+    except Exception as error:
+        reason = f"the driver {name!r} cannot be loaded: {shown(error, 200)}"
+        raise InvalidArgument("url", reason) from error
+    return loaded
 
 
 def local_path(path: str | os.PathLike[str]) -> str:

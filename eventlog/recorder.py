@@ -86,8 +86,8 @@ class Recorder:
             raise InvalidArgument("store", f"must be an EventStore, not {type(store).__name__}")
         if store.read_only:
             raise StoreReadOnly(store.location)
-        self.live = live
-        self.store = store
+        self._live = live
+        self._store = store
         self._process = os.getpid()
         self._closed = False
         # How many events of logs that are being resumed are stored.
@@ -99,6 +99,16 @@ class Recorder:
         for session in live:
             self._created(session)
         atexit.register(self._close_at_exit)
+
+    @property
+    def live(self) -> LiveSessions:
+        """The sessions that are recorded."""
+        return self._live
+
+    @property
+    def store(self) -> EventStore:
+        """Where to; for another store make another recorder."""
+        return self._store
 
     def flush(self, session: Session | str | None = None) -> None:
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,33 @@ def test_x11_wrapper_goes_where_its_store_goes(tmp_path: Path) -> None:
     assert messages(2) == again.snapshot("s1").read(0, 9)
     with pytest.raises(StoreReadOnly):
         again.append(make_header(), messages(1, start=2))
+
+
+def no_store(path: str, options: dict[str, str], *, read_only: bool) -> object:
+    """A driver that gives something else."""
+    return path
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (["support.no_such_module:open"], "cannot be loaded"),
+        (["support:no_such_name"], "cannot be loaded"),
+        (["support:corpus", "support:message"], "several drivers: 'support:corpus' and"),
+        ([f"{__name__}:no_store"], "gave a str"),
+    ],
+)
+def test_driver_that_is_none_is_told_by_name(
+    monkeypatch: pytest.MonkeyPatch, values: list[str], said: str
+) -> None:
+    """
+    A driver that cannot be imported was an ImportError of something the caller never named;
+    of two drivers for one scheme the one that was found last was taken.
+    """
+    points = [EntryPoint("odd", value, "eventlog.drivers") for value in values]
+    monkeypatch.setattr("eventlog.opening.entry_points", lambda group: [*points, points[0]])
+
+    with pytest.raises(InvalidArgument) as caught:
+        open_store("odd:x")
+
+    assert ("url", True) == (caught.value.name, said in caught.value.reason)

@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from eventlog import APPEND, Batch, Event, LiveSessions, Recorder, Session
+from eventlog import (
+    APPEND,
+    DEFAULT_VOCABULARY,
+    Batch,
+    Event,
+    LiveSessions,
+    Recorder,
+    Session,
+)
 from eventlog.drivers.memory import MemoryStore
 from eventlog.errors import (
     EventLogError,
@@ -364,6 +372,21 @@ def test_a_store_that_was_closed_first_is_named() -> None:
     with pytest.raises(StoreClosed):
         recorder.close()
     assert 1 == len(recorder.unstored("s1"))
+
+
+def test_what_a_recorder_joins_stays_joined() -> None:
+    """
+    A store put in the place of a recorder's own was read by resume, while the thread went on
+    writing into the other one.
+    """
+    live, store = LiveSessions(), MemoryStore()
+    with Recorder(live, store) as recorder:
+        for name, other in (("store", MemoryStore()), ("live", LiveSessions())):
+            with pytest.raises(AttributeError):
+                setattr(recorder, name, other)
+        with pytest.raises(AttributeError):
+            live.vocabulary = DEFAULT_VOCABULARY  # type: ignore[misc]
+        assert (live, store) == (recorder.live, recorder.store)
 
 
 @pytest.mark.parametrize("window_ms", [0, -1, 1.5, True, 2**31, None])
