@@ -50,8 +50,10 @@ class ClaudeSession:
         self._common = common
         self._is_whole = is_whole
         self._is_agent = is_agent
-        # For each line the nearest entry on the surface at or above it in the tree.
+        # For each line the nearest entry at or above it in the tree that came on the surface,
+        # and for each of these the one above it.
         self._nearest: dict[str, int | None] = {}
+        self._above: dict[int, int | None] = {}
         # Entries that were rewritten, and what stands for them.
         self._successors: dict[int, int] = {}
         self._repeats = 0
@@ -145,7 +147,8 @@ class ClaudeSession:
         if text.startswith(INTERRUPTED):
             reason = {"kind": "aborted", "reason": {"kind": "user"}}
             self._talk.end_turn(time, reason, origin)
-        self._nearest[key] = number
+        assert number is not None
+        self._place(key, number)
         return True
 
     def _source(self, value: Object, text: str, *, is_prompt: bool) -> Object:
@@ -186,18 +189,35 @@ class ClaudeSession:
                 return
             start = 0
         else:
-            anchor = self._current(self._nearest.get(str(parent)))
+            anchor = self._ancestor(parent)
             if anchor is None:
                 return
             start = nodes.index(anchor) + 1
         if any(nodes[place] in prompts for place in range(start, len(nodes))):
             self.draft.cut_behind(anchor)
 
+    def _place(self, key: str, number: int) -> None:
+        """Note that a line came on the surface, as an entry of its own or as a part of one."""
+        self._above.setdefault(number, self._nearest[key])
+        self._nearest[key] = number
+
     def _current(self, entry: int | None) -> int | None:
         """Return the node that stands for an entry now, None where none does."""
         while entry is not None and entry in self._successors:
             entry = self._successors[entry]
         return entry if entry is not None and entry in self.draft.nodes else None
+
+    def _ancestor(self, uuid: JSONValue) -> int | None:
+        """Return the nearest node at or above a line, None where none is on the surface."""
+        entry = self._nearest.get(str(uuid))
+        node = None
+        passed = []
+        while entry is not None and (node := self._current(entry)) is None:
+            passed.append(entry)
+            entry = self._above.get(entry)
+        for gone in passed:
+            self._above[gone] = entry  # what left the surface never comes back
+        return node
 
     # Compaction.
 
@@ -211,18 +231,25 @@ class ClaudeSession:
         facts = {name: boundary[name] for name in BOUNDARY_FACTS if name in boundary}
         content = [_block(block) for block in blocks]
         last = None
-        preserved = boundary.get("preservedSegment")
-        if type(preserved) is dict:
-            head = self._current(self._nearest.get(str(preserved.get("headUuid"))))
-            if head is not None:
-                place = self.draft.nodes.index(head)
-                if place == 0:
-                    # All is preserved: nothing stands where the summary would.
-                    source = {**plugin("compact"), **facts}
-                    self._nearest[key] = self._talk.user(time, key, content, source, origin)
-                    return
-                last = self.draft.nodes[place - 1]
-        self._nearest[key] = self._talk.summary(time, key, content, origin, last=last, facts=facts)
+        head = self._preserved_from(boundary)
+        if head is not None:
+            place = self.draft.nodes.index(head)
+            if place == 0:
+                # All is preserved: nothing stands where the summary would.
+                source = {**plugin("compact"), **facts}
+                self._place(key, self._talk.user(time, key, content, source, origin))
+                return
+            last = self.draft.nodes[place - 1]
+        self._place(key, self._talk.summary(time, key, content, origin, last=last, facts=facts))
+
+    def _preserved_from(self, boundary: Object) -> int | None:
+        """Return the first node that a compaction preserves, None where it preserves none."""
+        segment, messages = boundary.get("preservedSegment"), boundary.get("preservedMessages")
+        uuids = [segment.get("headUuid")] if type(segment) is dict else []
+        named = messages.get("uuids") if type(messages) is dict else None
+        uuids += named if type(named) is list else []
+        heads = (self._current(self._nearest.get(str(uuid))) for uuid in uuids)
+        return next((head for head in heads if head is not None), None)
 
     def _add_system(self, record: Record, value: Object, key: str) -> bool:
         subtype = value.get("subtype")
@@ -291,7 +318,7 @@ class ClaudeSession:
                 call_id = str(block.get("id") or "")
                 call_origin = record.origin(TOOL, f"{key}#call:{call_id}")
                 self._talk.call(time, call_id, shown["name"], shown["arguments"], call_origin)
-        self._nearest[key] = number
+        self._place(key, number)
         return True
 
     def _add_title(self, record: Record, value: Object, key: str) -> bool:

@@ -173,6 +173,9 @@ def _survey(path: Path, stop_bytes: int) -> _Facts:
         session_id = named.group(1) if named else id_from_name(path.name.partition(".jsonl")[0])
     spawn = _spawn(meta)
     forked = meta.get("forked_from_id")
+    base = meta.get("history_base")
+    if forked is None and type(base) is dict:
+        forked = base.get("thread_id")
     parent = spawn.get("parent_thread_id") or meta.get("parent_thread_id")
     is_spawned = type(parent) is str and bool(parent)
     created_at = iso_ms(meta.get("timestamp"))

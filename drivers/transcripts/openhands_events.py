@@ -38,8 +38,8 @@ class OpenHandsSession:
         self.draft = draft
         self._talk = Conversation(draft, TOOL)
         self._model = model
-        # The node of each event, and of each node its events.
-        self._nodes: dict[str, int] = {}
+        # For each event the newest node at or before it, and of each node its events.
+        self._nearest: dict[str, int | None] = {}
         self._events_of: dict[int, set[str]] = {}
         self._last_id: str | None = None
         self._response_id: JSONValue = None
@@ -67,10 +67,10 @@ class OpenHandsSession:
         value = record.value
         given = value.get("id")
         key = str(given) if type(given) in (str, int) else f"@{record.place['at']}"
-        if key in self._nodes or key == self._last_id:
+        if key in self._nearest:
             self.keep(record, "repeated", f"{key}#again@{record.place['at']}")
             return False
-        self._follow(value.get("parent_id"))
+        self._nearest[key] = self._follow(value.get("parent_id"))
         self._last_id = key
         kind = value.get("kind")
         mapped = self._add_v1(record, key, str(kind)) if kind else self._add_v0(record, key)
@@ -79,20 +79,24 @@ class OpenHandsSession:
             self.keep(record, name, key)
         return mapped
 
-    def _follow(self, parent: JSONValue) -> None:
-        """Go on from another event than the one before, where this one says so."""
+    def _follow(self, parent: JSONValue) -> int | None:
+        """
+        Go on from another event than the one before, where *parent* says so. Returns the
+        newest node there, None where none is.
+        """
+        last = None if self._last_id is None else self._nearest[self._last_id]
         if type(parent) is not str or parent == self._last_id:
-            return
-        if parent == ROOT:
-            if self._last_id is not None:
-                self.settle()
-                self.draft.cut_behind(None)
-        elif parent in self._nodes and self._nodes[parent] in self.draft.nodes:
+            return last
+        if parent != ROOT and parent not in self._nearest:
+            return last
+        node = self._nearest.get(parent)
+        if self._last_id is not None and (node is None or node in self.draft.nodes):
             self.settle()
-            self.draft.cut_behind(self._nodes[parent])
+            self.draft.cut_behind(node)
+        return node
 
     def _enter(self, key: str, number: int) -> None:
-        self._nodes[key] = number
+        self._nearest[key] = number
         self._events_of.setdefault(number, set()).add(key)
 
     def _origin(self, record: Record, key: str, *said: str) -> Object:
@@ -327,7 +331,9 @@ class OpenHandsSession:
             start, end = args.get("forgotten_events_start_id"), args.get("forgotten_events_end_id")
             if type(forgotten) is not list and type(start) is int and type(end) is int:
                 forgotten = [
-                    known for known in self._nodes if known.isdigit() and start <= int(known) <= end
+                    known
+                    for known in self._nearest
+                    if known.isdecimal() and len(known) < 20 and start <= int(known) <= end
                 ]
             facts = {"summary_offset": args.get("summary_offset"), "said": args.get("summary")}
             return self._add_condensation(record, key, forgotten, facts, "said")
