@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -25,7 +25,6 @@ from .url import Address
 __all__ = ["Connection", "Connections"]
 
 T = TypeVar("T")
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 SERVER_VERSION_MIN: Final = 130_000
 
@@ -46,6 +45,26 @@ SETTINGS: Final = """
            CASE WHEN %(read_only)s
                 THEN set_config('default_transaction_read_only', 'on', false) END
 """
+
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """
+    A connection that can have statements travel together.
+
+    Attributes:
+        together: The pipeline in which they do, None while each travels alone.
+    """
+
+    together: psycopg.Pipeline | None = None
+
+    def ask(self, query: LiteralString, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement answers; it travels no further with others."""
+        cursor = self.execute(query, arguments, binary=True)
+        # Not by waiting for the rows alone: the server counts the time for which a
+        # transaction stands idle from here, and not from there.
+        if self.together is not None:
+            self.together.sync()
+        return cursor.fetchall()
 
 
 class _Slot:
@@ -152,7 +171,7 @@ class Connections:
         if connection is not None and _is_usable(connection):
             return connection
         slot.drop()
-        connection = psycopg.connect(self.address.conninfo, autocommit=True)
+        connection = Connection.connect(self.address.conninfo, autocommit=True)
         slot.connection = connection
         version = connection.info.server_version
         if version < SERVER_VERSION_MIN:

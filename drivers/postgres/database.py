@@ -133,7 +133,9 @@ class Database:
                 wait_ms = str(max(1, round(lock_wait_s * 1_000)))
                 connection.execute("SELECT set_config('lock_timeout', %s, true)", (wait_ms,))
             yield
-            connection.execute("COMMIT")
+            end = connection.execute("COMMIT")
+        if end.statusmessage != "COMMIT":
+            raise StoreUnavailable(self.address.location, "the transaction was rolled back")
 
     def _look(self, connection: Connection) -> bool:
         if not self._is_there:
@@ -159,7 +161,7 @@ def _together(connection: Connection) -> Iterator[None]:
     Have statements whose answers nobody waits for travel together, the commit with the last
     of them. Behind one that fails the server does none.
     """
-    with connection.pipeline():
+    with connection.pipeline() as connection.together:
         try:
             yield
         except Exception:
@@ -169,3 +171,5 @@ def _together(connection: Connection) -> Iterator[None]:
             # what it never sent.
             connection.close()
             raise
+        finally:
+            connection.together = None

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from eventlog.admission import Admission
-from eventlog.errors import CorruptLog
 from eventlog.model import Event, SessionHeader
 from eventlog.snapshot import ScanMeter
 from eventlog.surface import apply
@@ -69,8 +68,7 @@ def read_events(
     Raises:
         Damaged: One before the last of them is missing, or one cannot be read.
     """
-    rows = connection.execute(READ, (ordinal, start, stop), binary=True)
-    return decode_events(rows.fetchall(), start)
+    return decode_events(connection.ask(READ, (ordinal, start, stop)), start)
 
 
 class Log:
@@ -145,10 +143,8 @@ class Log:
         line = encode_header(header)
         parent = None if header.parent_session is None else header.parent_session.encode()
         values = (header.created_at, parent, line, header_crc(line), self._id.encode())
-        row = self._connection.execute(BEGIN_LOG, values).fetchone()
-        if row is None:
-            raise CorruptLog(self._id, None, None, None, None, "header", "the row went away")
-        ordinal: int = row[0]
+        ((ordinal,),) = self._connection.ask(BEGIN_LOG, values)
+        assert type(ordinal) is int
         return ordinal
 
     def _writer(self, ordinal: int) -> RowWriter:

@@ -98,9 +98,9 @@ def page(
         if connection is None:
             return []
         if parent_id is None:
-            return connection.execute(HEADS, (*key, limit + 1), binary=True).fetchall()
+            return connection.ask(HEADS, (*key, limit + 1))
         arguments = (parent_id.encode(), *key, limit + 1)
-        return connection.execute(CHILDREN, arguments, binary=True).fetchall()
+        return connection.ask(CHILDREN, arguments)
 
     rows = database.read(ask)
     meter.probes += len(rows)
@@ -164,7 +164,7 @@ def _no_token() -> InvalidArgument:
 def is_alive(connection: Connection, ordinal: int) -> bool:
     """Tell whether a log is still there. Cost: a row."""
     query = "SELECT 1 FROM sessions WHERE ordinal = %s"
-    return connection.execute(query, (ordinal,)).fetchone() is not None
+    return bool(connection.ask(query, (ordinal,)))
 
 
 def window(

@@ -106,7 +106,7 @@ class RowTables:
         return rows[0][0] if rows else None
 
     def _rows(self, query: LiteralString, *arguments: int) -> list[Any]:
-        rows = self._connection.execute(query, (self._ordinal, *arguments), binary=True).fetchall()
+        rows = self._connection.ask(query, (self._ordinal, *arguments))
         self._meter.probes += max(1, len(rows))
         return rows
 

@@ -110,7 +110,7 @@ def _sessions(database: Database) -> Iterator[SessionRow | Finding]:
 def _session_rows(last: bytes, connection: Connection | None) -> list[Any]:
     if connection is None:
         return []
-    return connection.execute(SESSIONS, (last, SESSIONS_AT_ONCE), binary=True).fetchall()
+    return connection.ask(SESSIONS, (last, SESSIONS_AT_ONCE))
 
 
 def _orphans(database: Database) -> Iterator[Finding]:
@@ -136,7 +136,7 @@ def stored_events(connection: Connection | None, ordinal: int, start: int) -> li
     if connection is None:
         return []
     arguments = (ordinal, start, EVENTS_AT_ONCE)
-    rows = connection.execute(EVENTS, arguments, binary=True).fetchall()
+    rows = connection.ask(EVENTS, arguments)
     found = []
     for row in rows:
         seq = row[0]
@@ -243,7 +243,7 @@ STORED: Final[Mapping[str, str]] = {
 
 
 def _stored_rows(connection: Connection, table: str, ordinal: int) -> dict[tuple[int, ...], object]:
-    rows: list[Any] = connection.execute(STORED[table], (ordinal,), binary=True).fetchall()
+    rows: list[Any] = connection.ask(STORED[table], (ordinal,))
     if table == "citations":
         return dict.fromkeys(rows)
     if table == "replacements":

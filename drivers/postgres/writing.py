@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 from psycopg import sql
 
@@ -127,9 +127,9 @@ def _stored(database: Database, groups: Groups, wait_s: float | None) -> Outcome
 
     def store(connection: Connection) -> Outcomes:
         found: dict[str, Sequence[Outcome]] = {}
-        claim = connection.execute(CLAIM, (ids,))
+        claim = connection.execute(CLAIM, (ids,), binary=True)
         rows = _rows(connection, LOCK, ids)
-        claimed = {bytes(row[0]) for row in claim.fetchall()}
+        claimed = {row[0] for row in claim.fetchall()}
         for key, group in groups.items():
             found[key] = _each(connection, key, rows, group, store=True)
             if key.encode() in claimed and not _any_to_store({key: group}, found):
@@ -139,9 +139,8 @@ def _stored(database: Database, groups: Groups, wait_s: float | None) -> Outcome
     return database.write(store, lock_wait_s=wait_s)
 
 
-def _rows(connection: Connection, query: Any, ids: Sequence[bytes]) -> dict[bytes, Any]:
-    rows = connection.execute(query, (list(ids),), binary=True).fetchall()
-    return {row[0]: row for row in rows}
+def _rows(connection: Connection, query: LiteralString, ids: Sequence[bytes]) -> dict[bytes, Any]:
+    return {row[0]: row for row in connection.ask(query, (list(ids),))}
 
 
 def _each(
@@ -215,20 +214,19 @@ def remove(database: Database, session_id: str, *, forget: bool) -> bool:
     key = session_id.encode()
 
     def take_away(connection: Connection) -> bool:
-        row = connection.execute(
-            "SELECT ordinal, deleted FROM sessions WHERE id = %b FOR UPDATE", (key,)
-        ).fetchone()
-        if row is None:
+        query = "SELECT ordinal, deleted FROM sessions WHERE id = %b FOR UPDATE"
+        rows = connection.ask(query, (key,))
+        if not rows:
             return False
-        ordinal, was_deleted = row
+        ordinal, was_deleted = rows[0]
         if ordinal is None:
             if forget and was_deleted:
                 connection.execute(FORGET, (key,))
             return forget and bool(was_deleted)
         connection.execute(TAKE_AWAY, (not forget, key))
         for table in LOG_TABLES:
-            query = sql.SQL("DELETE FROM {} WHERE ordinal = %s").format(sql.Identifier(table))
-            connection.execute(query, (ordinal,))
+            deletion = sql.SQL("DELETE FROM {} WHERE ordinal = %s").format(sql.Identifier(table))
+            connection.execute(deletion, (ordinal,))
         return True
 
     return database.is_there() and database.write(take_away)

@@ -16,7 +16,7 @@ import pytest
 
 from eventlog import APPEND, Batch, LiveSessions, Recorder
 from eventlog.admission import admit
-from eventlog.drivers.postgres import PostgresStore
+from eventlog.drivers.postgres import PostgresStore, connections
 from eventlog.errors import EventLogError, StoreUnavailable
 from eventlog.testing import make_header, message, messages
 from support.postgres import PASSWORD, need_server, schema_of, store_at
@@ -123,6 +123,27 @@ def test_transaction_that_was_ended_stored_nothing(tmp_path: Path) -> None:
         assert messages(1) == store.snapshot("s1").read(0, 9)
         assert 2 == store.append(make_header(), [message(1)])
         assert [] == list(store.verify())
+
+
+def test_writer_that_stops_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A writer that does nothing in the middle of an append is ended by the server after a
+    while, and keeps others waiting no longer.
+    """
+    monkeypatch.setattr(connections, "IDLE_IN_TRANSACTION_MS", 200)
+    with store_at(tmp_path) as holder, store_at(tmp_path) as store:
+        store.append(make_header(), messages(1))
+
+        def stop_in_the_middle() -> None:
+            with holder._writing("s1") as log:
+                assert [message(0)] == log.read(0, 1)
+                assert 2 == store.append(make_header(), [message(1)])
+                log.write(admit(log, Batch(make_header(), [message(1, "lost")])))
+
+        with pytest.raises(StoreUnavailable):
+            stop_in_the_middle()
+        assert messages(2) == store.snapshot("s1").read(0, 9)
+        assert 3 == holder.append(make_header(), [message(2)])
 
 
 class Cutter:

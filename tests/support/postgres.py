@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import psycopg
 import pytest
 
 from eventlog.drivers.postgres import PostgresStore
+from eventlog.drivers.postgres.connections import Connection
 from support import IN_MEMORY
 
-__all__ = ["PASSWORD", "Server", "need_server", "owner", "schema_of", "store_at"]
+__all__ = ["PASSWORD", "Server", "need_programs", "need_server", "owner", "schema_of", "store_at"]
 
 PASSWORD = "s3cret p%s'w/rd"
 SETTINGS = {
@@ -50,10 +50,24 @@ class Server:
         folder: Where its socket is.
 
         port: Its port.
+
+    Args:
+        programs: The folder of a server's programs.
+
+        settings: What is other than in :data:`SETTINGS`.
+
+        primary: The server whose standby it is to be, None for one of its own.
     """
 
-    def __init__(self, programs: Path) -> None:
+    def __init__(
+        self,
+        programs: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        primary: Server | None = None,
+    ) -> None:
         self._programs = programs
+        self._settings = {**SETTINGS, **(settings or {})}
         # Not below pytest's own folder, which is closed to other users; and short, since
         # the path of a socket is.
         self.folder = Path(tempfile.mkdtemp(prefix="eventlog-pg-", dir=IN_MEMORY))
@@ -61,6 +75,20 @@ class Server:
         self._process = os.getpid()
         if os.getuid() == 0:
             shutil.chown(self.folder, *owner())
+        if primary is None:
+            self._create()
+        else:
+            self._run(
+                "pg_basebackup",
+                "--write-recovery-conf",
+                "--checkpoint=fast",
+                "--no-sync",
+                f"--dbname=host={primary.folder} port={primary.port} user=postgres",
+                f"--pgdata={self._data}",
+            )
+        self.start()
+
+    def _create(self) -> None:
         secret = self.folder / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
@@ -75,7 +103,6 @@ class Server:
             "--locale=C",
             f"--pgdata={self._data}",
         )
-        self.start()
 
     @property
     def _data(self) -> Path:
@@ -87,7 +114,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             # The socket's name has the port in it, so it stays what it was.
             self.port: int = getattr(self, "port", probe.getsockname()[1])
-        settings = {**SETTINGS, "port": self.port, "unix_socket_directories": self.folder}
+        settings = {**self._settings, "port": self.port, "unix_socket_directories": self.folder}
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._run(
             "pg_ctl",
@@ -124,9 +151,9 @@ class Server:
         secret = quote(password, safe="")
         return f"postgresql://{user}:{secret}@127.0.0.1:{self.port}/postgres"
 
-    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+    def connect(self) -> Connection:
         """A connection past every store, for the tests' own hands."""
-        return psycopg.connect(self.url, autocommit=True, client_encoding="utf8")
+        return Connection.connect(self.url, autocommit=True, client_encoding="utf8")
 
     def query(self, query: str, arguments: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What a statement answers, [] where it answers nothing."""
@@ -188,21 +215,24 @@ def programs() -> Path | None:
 
 
 @cache
-def _server() -> Server | None:
-    found = programs()
-    if found is None:
-        return None
-    server = Server(found)
+def _server() -> Server:
+    server = Server(need_programs())
     atexit.register(server.remove)
     return server
 
 
+def need_programs() -> Path:
+    """The folder of a server's programs; the test is skipped where there is none."""
+    found = programs()
+    if found is None:
+        pytest.skip("needs PostgreSQL's initdb and pg_ctl, in PATH or /usr/lib/postgresql")
+    return found
+
+
 def need_server() -> Server:
     """The server of this process; the test is skipped where none is installed."""
-    server = _server()
-    if server is None:
-        pytest.skip("needs PostgreSQL's initdb and pg_ctl, in PATH or /usr/lib/postgresql")
-    return server
+    need_programs()
+    return _server()
 
 
 def schema_of(root: Path) -> str:
