@@ -65,6 +65,9 @@ def import_transcripts(
     Each session imported ends with an event of the type ``import/mark``, by which the next
     import recognises a file that did not change.
 
+    A transcript that needs a package which is not installed is refused, and the reason
+    says how to install it.
+
     Args:
         paths: Files and folders.
 
@@ -77,8 +80,6 @@ def import_transcripts(
         The account. Null case: nothing found gives zeros.
 
     Raises:
-        MissingExtra: A transcript needs a package that is not installed.
-
         StoreUnavailable: *store* fails as a whole.
 
         StoreFull: *store* has no room. What was brought in stays.

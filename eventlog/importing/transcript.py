@@ -14,7 +14,6 @@ from attrs import evolve
 from eventlog.errors import (
     CorruptLog,
     EventLogError,
-    MissingExtra,
     StoreClosed,
     StoreFull,
     StoreReadOnly,
@@ -53,7 +52,7 @@ class Run(Protocol):
 
 
 # What fails for one session would fail for all.
-_FATAL: Final = (StoreClosed, StoreFull, StoreReadOnly, StoreUnavailable, MissingExtra)
+_FATAL: Final = (StoreClosed, StoreFull, StoreReadOnly, StoreUnavailable)
 
 
 class _Unchanged(Exception):

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from eventlog.sources import TranscriptSource, load_sources
 from eventlog.store import EventStore
 
 from .failures import DAMAGED, DONE, NONE_FOUND, UsageError
-from .options import examples, json_option, opened, store_option
+from .options import default_store, examples, json_option, opened, store_option
 from .output import (
     FAULTS_SHOWN_MAX,
     Screen,
@@ -34,6 +35,7 @@ from .output import (
 __all__ = ["register"]
 
 ALL: Final = "all"
+NOTHING_HERE: Final = "no known tool has left anything here; name one, and give a PATH"
 
 
 def register(group: click.Group) -> None:
@@ -58,11 +60,11 @@ def _complete_tool(
         note="Exit codes: 0 all of it, 1 nothing found, 2 usage, 3 something was refused.",
     ),
 )
-@click.argument("tool", metavar="TOOL", shell_complete=_complete_tool)
+@click.argument("tool", metavar="TOOL", required=False, shell_complete=_complete_tool)
 @click.argument("paths", metavar="[PATH]…", nargs=-1, type=click.Path(path_type=Path))
 @store_option
 @json_option
-def import_(tool: str, paths: tuple[Path, ...], store: str | None, as_json: bool) -> int:
+def import_(tool: str | None, paths: tuple[Path, ...], store: str | None, as_json: bool) -> int:
     """
     Bring the sessions of another tool into the store.
 
@@ -82,30 +84,41 @@ def import_(tool: str, paths: tuple[Path, ...], store: str | None, as_json: bool
     with opened(store, read_only=False) as target:
         for source, places in chosen:
             accounts.append(_import(target, source, places, quiet=as_json))
-            if not as_json:
+            # Of all tools those that have left nothing but a folder are not worth a word.
+            if not as_json and (tool != ALL or accounts[-1].found):
                 _print_account(source, accounts[-1], places)
+    if not as_json and sys.stderr.isatty() and any(account.new for account in accounts):
+        complain(f"they are in {short_path(store or default_store())}; eventlog list shows them")
     if as_json:
         print_json(accounts if tool == ALL else accounts[0])
     if any(account.refused or account.records.refused for account in accounts):
         return DAMAGED
     if not any(account.found for account in accounts):
+        if chosen and tool == ALL:
+            complain(NOTHING_HERE)
         return NONE_FOUND
     return DONE
 
 
 def _chosen(
-    sources: dict[str, TranscriptSource], tool: str, paths: Sequence[Path]
+    sources: dict[str, TranscriptSource], tool: str | None, paths: Sequence[Path]
 ) -> list[tuple[TranscriptSource, list[Path]]]:
     """Return the sources to read, each with the places to look at."""
+    if tool is None:
+        here = [name for name, source in sources.items() if _existing(source)]
+        hint = f"here {', '.join(here)} left something" if here else NOTHING_HERE
+        raise UsageError(f"which TOOL, or {ALL}? {hint}")
     if tool == ALL:
         if paths:
             raise UsageError(f"{ALL} looks at the usual places and takes no PATH")
         found = [(source, _existing(source)) for source in sources.values()]
         if not any(places for _, places in found):
-            complain("no known tool has left anything here; name one, and give a PATH")
+            complain(NOTHING_HERE)
         return [(source, places) for source, places in found if places]
     if tool not in sources:
-        raise UsageError(f"no tool {tool!r}; known are {', '.join(sources)} and {ALL}")
+        near = get_close_matches(tool, sources, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sources)} and {ALL}"
+        raise UsageError(f"no tool {tool!r}; {hint}")
     source = sources[tool]
     if paths:
         return [(source, [_there(path.expanduser()) for path in paths])]
@@ -117,18 +130,25 @@ def _chosen(
 
 
 def _there(path: Path) -> Path:
-    """Return *path*, where there is something; what may not be looked at is told later."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"PATH: there is no {path}") from None
-    except (OSError, ValueError):
-        pass  # the source says what is wrong with it
+    """Return *path*, where there is something."""
+    if _is_absent(path):
+        raise UsageError(f"PATH: there is no {path}")
     return path
 
 
 def _existing(source: TranscriptSource) -> list[Path]:
-    return [place for place in source.usual_places(os.environ) if place.exists()]
+    return [place for place in source.usual_places(os.environ) if not _is_absent(place)]
+
+
+def _is_absent(path: Path) -> bool:
+    """Tell whether nothing is there; of what may not be looked at the source says so."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
 
 
 def _import(

@@ -152,3 +152,44 @@ def test_the_account_as_json_adds_up(run: Run, url: str, home: Path) -> None:
     assert {"tool", "sessions", "refused", "records", "events"} == set(account)
     records = account["records"]
     assert records["found"] == records["mapped"] + records["kept"] + records["refused"]
+
+
+def test_without_a_tool_those_that_left_something_are_named(run: Run, url: str, home: Path) -> None:
+    """A first call without arguments is a wrong one, and says what could be called."""
+    nothing = run("import")
+    session(home / ".claude")
+    something = run("import")
+
+    assert (2, 2) == (nothing.code, something.code)
+    assert "no known tool has left anything here" in nothing.err
+    assert "here claude-code left something" in something.err
+    assert "did you mean claude-code?" in run("import", "claude").err
+
+
+def test_all_is_silent_of_tools_that_left_only_a_folder(run: Run, url: str, home: Path) -> None:
+    """An empty folder of a tool is worth no account; without any session that is said once."""
+    (home / ".pi" / "agent" / "sessions").mkdir(parents=True)
+    nothing = run("import", "all")
+    session(home / ".claude")
+    something = run("import", "all")
+
+    assert (1, "") == (nothing.code, nothing.out)
+    assert 1 == nothing.err.count("no known tool has left anything here")
+    assert (0, "") == (something.code, something.err)
+    assert "pi" not in something.out.split()
+
+
+def test_a_place_that_may_not_be_looked_at_is_named(
+    run: Run, url: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable that leads through a file or round in a circle leads nowhere, and says so."""
+    (home / "circle").symlink_to(home / "circle")
+    monkeypatch.setenv("CODEX_HOME", str(home / "circle"))
+    circle = run("import", "codex")
+    (home / "file").touch()
+    monkeypatch.setenv("CODEX_HOME", str(home / "file"))
+    nowhere = run("import", "codex")
+
+    assert 3 == circle.code
+    assert str(home / "circle" / "sessions") in circle.err
+    assert (1, True) == (nowhere.code, "has left nothing here" in nowhere.err)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -227,3 +228,20 @@ def test_a_name_of_a_mark_that_is_no_path_is_none(tmp_path: Path) -> None:
         moved.write_text(NOTE % "u1" + NOTE % "u2")
         assert 1 == imported(store, "claude-code", moved).grown
         assert os.path.abspath(moved) == whole_log(store, "s")[-1].data["path"]
+
+
+def test_a_transcript_that_needs_an_extra_costs_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A compressed file where ``zstandard`` is not installed is refused with the line that
+    installs it; it ended the import of all that came after.
+    """
+    (tmp_path / "a.jsonl").write_bytes(b"\x28\xb5\x2f\xfd" + b"\0" * 20)
+    (tmp_path / "b.jsonl").write_text(NOTE % "u1")
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with open_store("memory:") as store:
+        account = imported(store, "claude-code", tmp_path, refused=True)
+
+        assert (1, 1) == (account.new, len(account.refused))
+        assert "agent-eventlog[zstd]" in account.refused[0].reason
