@@ -1,11 +1,12 @@
 """
 Durable appends, beside what the media do bare.
 
-    python benchmarks/appends.py [--bytes 300] [--batches 1,10,100,1000]
+    python benchmarks/appends.py [--bytes 300] [--batches 1,10,100,1000] [--postgres URL]
 
 Each party makes the same events durable before it answers: a raw file with write and
 fdatasync, raw LMDB puts in one transaction, a plain SQLite table in WAL mode with
-``synchronous=FULL``, and the two stores. Events are made before the clock starts.
+``synchronous=FULL``, and the two stores; with a server of PostgreSQL also a plain table
+there, and the store. Events are made before the clock starts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import lmdb
 from common import HEADER, events, in_turn, print_machine, print_table
+from in_postgres import add_postgres_option, bare_insert, in_postgres
 
 from eventlog import Event, EventStore, SessionHeader, open_store
 from eventlog.codec import encode_line
@@ -64,15 +66,20 @@ def parties(path: Path, stores: dict[str, EventStore]) -> dict[str, Append]:
     return bare | {name: append(store) for name, store in stores.items()}
 
 
-def measure(batch_size: int, size_bytes: int) -> list[str]:
+def measure(batch_size: int, size_bytes: int, postgres: str | None) -> list[str]:
     rounds = 5
     repeats = rounds * max(4, min(200, 20_000 // batch_size // rounds))
     with (
         tempfile.TemporaryDirectory() as folder,
         open_store(f"lmdb:{folder}/lmdb") as lmdb_store,
         open_store(f"jsonl:{folder}/jsonl") as jsonl_store,
+        in_postgres(postgres) as server,
     ):
         compared = parties(Path(folder), {"LMDB": lmdb_store, "JSONL": jsonl_store})
+        if server is not None:
+            store, connection = server
+            compared["bare table"] = bare_insert(connection)
+            compared["PostgreSQL"] = lambda batch: store.append(HEADER, batch)
         log = list(events(batch_size * repeats, size_bytes=size_bytes))
 
         def appender(append: Append) -> Callable[[int], object]:
@@ -128,13 +135,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bytes", type=int, default=300)
     parser.add_argument("--batches", default="1,10,100,1000")
+    add_postgres_option(parser)
     options = parser.parse_args()
+    sizes = options.batches.split(",")
     print_machine()
     print_table(
         f"Durable events a second by batch, payloads of {options.bytes} bytes "
         "(time over raw LMDB puts)",
-        ["batch", "write + fdatasync", "raw LMDB puts", "SQLite WAL", "LMDB", "JSONL"],
-        [measure(int(size), options.bytes) for size in options.batches.split(",")],
+        [
+            *("batch", "write + fdatasync", "raw LMDB puts", "SQLite WAL", "LMDB", "JSONL"),
+            *(("PostgreSQL table", "PostgreSQL store") if options.postgres else ()),
+        ],
+        [measure(int(size), options.bytes, options.postgres) for size in sizes],
     )
     single = group_commit(1, options.bytes)
     print_table(

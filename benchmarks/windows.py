@@ -2,10 +2,13 @@
 Windows and tails of logs of growing length, beside a raw LMDB cursor.
 
     python benchmarks/windows.py [--sizes 1000,10000,100000,1000000] [--bytes 300]
+                                 [--postgres URL]
 
 The raw loop walks a cursor over keys of 8 bytes and parses each value with orjson, in the
 same process and the same turn. "undecoded" builds the events and leaves their data as
-bytes; "decoded" parses the data of every event as the raw loop does.
+bytes; "decoded" parses the data of every event as the raw loop does. With a server of
+PostgreSQL the same windows are read there, from a plain table in one statement and from
+the store.
 """
 
 from __future__ import annotations
@@ -19,11 +22,13 @@ from pathlib import Path
 import lmdb
 import orjson
 from common import HEADER, chunks, events, in_turn, print_machine, print_table
+from in_postgres import add_postgres_option, bare_insert, bare_window, in_postgres
 
 from eventlog import EventStore, open_store
 from eventlog.codec import event_to_wire
 
 WINDOW, TAIL = 11, 50
+POSTGRES = ("PostgreSQL table", "PostgreSQL store", f"PostgreSQL tail of {TAIL}")
 
 
 def fill(path: Path, count: int, size_bytes: int) -> None:
@@ -53,7 +58,7 @@ def raw_reader(environment: lmdb.Environment, start: int, count: int) -> int:
     return seen
 
 
-def measure(count: int, size_bytes: int, repeats: int) -> list[list[str]]:
+def measure(count: int, size_bytes: int, repeats: int, postgres: str | None) -> list[list[str]]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
@@ -64,6 +69,7 @@ def measure(count: int, size_bytes: int, repeats: int) -> list[list[str]]:
         with (
             open_store(f"lmdb:{path}/lmdb", read_only=True) as store,
             open_store(f"jsonl:{path}/jsonl", read_only=True) as files,
+            in_postgres(postgres) as server,
         ):
 
             def window(source: EventStore, decode: bool) -> Callable[[int], object]:
@@ -81,6 +87,19 @@ def measure(count: int, size_bytes: int, repeats: int) -> list[list[str]]:
 
                 return call
 
+            more: dict[str, Callable[[int], object]] = {}
+            if server is not None:
+                there, connection = server
+                insert = bare_insert(connection)
+                for chunk in chunks(events(count, size_bytes=size_bytes), 5_000):
+                    there.append(HEADER, chunk)
+                    insert(chunk)
+                more = {
+                    "bare table": lambda n: bare_window(connection, starts[n % repeats], WINDOW),
+                    "PostgreSQL": window(there, False),
+                    "PostgreSQL tail": tail(there),
+                }
+
             found = in_turn(
                 {
                     "raw": lambda n: raw_reader(environment, starts[n % repeats], WINDOW),
@@ -89,6 +108,7 @@ def measure(count: int, size_bytes: int, repeats: int) -> list[list[str]]:
                     "tail": tail(store),
                     "jsonl": window(files, False),
                     "jsonl tail": tail(files),
+                    **more,
                 },
                 repeats=repeats,
             )
@@ -104,6 +124,7 @@ def measure(count: int, size_bytes: int, repeats: int) -> list[list[str]]:
             f"{found['jsonl']} ({found['jsonl'].median_us / raw:.2f}×)",
             str(found["jsonl tail"]),
             f"{found['raw'].spread:.2f}",
+            *(str(found[name]) for name in more),
         ]
     )
     return rows
@@ -114,11 +135,12 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000,1000000")
     parser.add_argument("--bytes", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=5_000)
+    add_postgres_option(parser)
     options = parser.parse_args()
     print_machine()
     rows = []
     for size in options.sizes.split(","):
-        rows += measure(int(size), options.bytes, options.repeats)
+        rows += measure(int(size), options.bytes, options.repeats, options.postgres)
     print_table(
         f"Window of {WINDOW} and tail of {TAIL}, payloads of {options.bytes} bytes",
         [
@@ -130,6 +152,7 @@ def main() -> None:
             "JSONL undecoded",
             "JSONL tail",
             "spread",
+            *(POSTGRES if options.postgres else ()),
         ],
         rows,
     )
