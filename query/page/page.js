@@ -192,6 +192,9 @@ function log() {
 
 const LINE = 20;
 const CLAMP_LINES = 14;
+const CLAMP_CHARS = 8000; // more than so many lines of a wide window hold
+const SHOWN_CHARS = 200000;
+const PIECE_CHARS = 10000; // browsers lay out longer paragraphs in quadratic time
 const list = { rows: [], tops: new Float64Array(1), heights: new Map(), elements: new Map() };
 
 function rowKey(row) {
@@ -317,7 +320,10 @@ function refresh() {
 
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
+const DATE_MAX = 8.64e15; // no calendar goes further, but times of a log may
+
 function when(time) {
+  if (time > DATE_MAX) return `${time} ms`;
   return time > 86400000 ? clock.format(new Date(time)) : "";
 }
 
@@ -348,18 +354,23 @@ function drawRow({ seq, depth }) {
     ),
   );
   const box = make("div", { class: full ? "body" : "body clamp" });
-  for (const [kindOfPart, title, text] of partsOf(body)) {
+  let isCut = false;
+  for (const [kindOfPart, title, whole] of partsOf(body)) {
+    // Laying out what nobody sees would take minutes where a text has megabytes.
+    const text = kindOfPart === "fold" ? whole : front(whole, full ? SHOWN_CHARS : CLAMP_CHARS);
+    isCut ||= text.length < whole.length;
     if (kindOfPart === "fold")
       box.append(
-        make("details", { ontoggle: () => soonMeasure(), open: full }, make("summary", {}, title), pre(text)),
+        make("details", { ontoggle: () => soonMeasure(), open: full }, make("summary", {}, title), pre(front(text, SHOWN_CHARS))),
       );
-    else box.append(kindOfPart === "data" ? make("code", { class: "data" }, text) : pre(text));
+    else box.append(kindOfPart === "data" ? make("code", { class: "data" }, front(text, PIECE_CHARS)) : pre(text));
+    if (full) box.append(...rest(whole));
   }
   article.append(box);
-  if (!full && current.rows[seq] > CLAMP_LINES)
+  if (!full && (isCut || current.rows[seq] > CLAMP_LINES))
     article.append(
       make("button", { class: "more", onclick: () => { state.unfolded.add(seq); list.heights.clear(); buildRows(); redraw(); } },
-        `show all ${current.rows[seq].toLocaleString()} lines`),
+        current.rows[seq] > CLAMP_LINES ? `show all ${current.rows[seq].toLocaleString()} lines` : "show all of it"),
     );
   if (covered && state.mode === "surface")
     article.append(
@@ -369,8 +380,38 @@ function drawRow({ seq, depth }) {
   return article;
 }
 
-function pre(text) {
-  const element = make("pre", {});
+// The beginning of a text, which no half of a character ends.
+function front(text, most) {
+  if (text.length <= most) return text;
+  const last = text.charCodeAt(most - 1);
+  return text.slice(0, last >= 0xd800 && last < 0xdc00 ? most - 1 : most);
+}
+
+function rest(text) {
+  const left = text.length - SHOWN_CHARS;
+  return left > 0 ? [make("p", { class: "facts" }, `… ${left.toLocaleString()} more characters; eventlog export has them`)] : [];
+}
+
+// A text in paragraphs that can be laid out, each ending with a line where one ends in time.
+function pieces(text) {
+  const found = [];
+  for (let from = 0; from < text.length; ) {
+    let piece = front(text.slice(from, from + PIECE_CHARS + 1), PIECE_CHARS);
+    const line = piece.lastIndexOf("\n");
+    if (from + piece.length < text.length && line > 0) piece = piece.slice(0, line + 1);
+    from += piece.length;
+    found.push(from < text.length && piece.endsWith("\n") ? piece.slice(0, -1) : piece);
+  }
+  return found;
+}
+
+function pre(text, kind) {
+  if (text.length <= PIECE_CHARS) return marked(text, kind);
+  return make("div", { class: kind ? `long ${kind}` : "long" }, ...pieces(text).map((piece) => marked(piece)));
+}
+
+function marked(text, kind) {
+  const element = make("pre", kind ? { class: kind } : {});
   const words = state.words.toLowerCase();
   if (!words) {
     element.textContent = text;
@@ -423,6 +464,7 @@ function select(seq) {
   state.selected = seq;
   const current = log();
   const body = current.body(seq);
+  const raw = JSON.stringify(body.data, null, 2);
   const panel = $("panel");
   panel.replaceChildren(make("div", {},
     make("header", {},
@@ -433,7 +475,7 @@ function select(seq) {
     references("replaces", current.replaced.get(seq)),
     references("cites", current.sources.get(seq)),
     references("cited by", current.citing.get(seq)),
-    make("section", {}, make("h3", {}, "data"), make("pre", { class: "raw" }, JSON.stringify(body.data, null, 2))),
+    make("section", {}, make("h3", {}, "data"), pre(front(raw, SHOWN_CHARS), "raw"), ...rest(raw)),
   ));
   panel.hidden = false;
   for (const element of list.elements.values())

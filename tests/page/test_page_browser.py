@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eventlog import Event, EventStore, open_store
+from eventlog import APPEND, Event, EventStore, open_store
 from eventlog.codec import decode_line
 from eventlog.model import SessionHeader
 from eventlog.query import SessionQuery
@@ -215,6 +215,76 @@ def test_a_transcript_executes_nothing(browser: Any, tmp_path: Path) -> None:
 
     assert tab.view.evaluate("() => window.broken === undefined")
     assert 0 == tab.view.locator("#canvas script, #canvas img, #canvas a, #panel a").count()
+    tab.check()
+
+
+def test_a_log_of_odd_events_opens(browser: Any, tmp_path: Path) -> None:
+    """
+    A time that no calendar has, which a log may hold, left the page empty. Nor does data of
+    any shape, under types that are known for another one.
+    """
+    shapes: list[Any] = [
+        {},
+        {"content": 5},
+        {"content": {"a": 1}},
+        {"content": [5, None, [], {"type": "text"}, {"type": "tool-call", "arguments": {}}]},
+        {"content": [{"type": "tool-result", "content": "x"}, {"type": ["a"]}]},
+        {"__proto__": {"x": 1}, "constructor": 5, "toString": "x", "message": None},
+        {"message": {"content": None}},
+        {"n": 2**64 - 1, "f": 1e308, "z": -0.0},
+    ]
+    kinds = ["user/message", "assistant/message", "tool/result", "session/title", "x/odd"]
+    events: list[Event] = []
+    for kind in kinds:
+        for shape in shapes:
+            seq = len(events)
+            time = (0, -(2**53 - 1), 2**53 - 1)[seq % 3]
+            op = None if kind == "session/title" else APPEND
+            events.append(Event(seq, time, kind, shape, surface_op=op))
+    kept = open_store("memory:")
+    kept.append(SessionHeader("s1", 2**53 - 1), events)
+    tab = Tab(browser, write(kept, "s1", tmp_path / "page.html"))
+    tab.view.click("#mode-log")
+    for seq in range(len(events)):
+        tab.view.evaluate(f"() => go({seq})")
+
+    assert "9007199254740991 ms" in tab.view.inner_text("#facts")
+    tab.check()
+
+
+def test_a_text_of_megabytes_opens(browser: Any, tmp_path: Path) -> None:
+    """
+    One line of a million characters without a space took a browser minutes, whether it was
+    looked at or not. Its beginning is shown, and how much there is more.
+    """
+    texts = ["日本語🔑" * 250_000, "x" * 5_000_000, "a line of text\n" * 50_000]
+    kept = open_store("memory:")
+    kept.append(make_header("s1"), [message(seq, text) for seq, text in enumerate(texts)])
+    tab = Tab(browser, write(kept, "s1", tmp_path / "page.html"))
+    tab.view.set_default_timeout(20_000)
+    for seq, text in enumerate(texts):
+        tab.view.evaluate(f"() => go({seq})")
+        tab.view.evaluate(f"() => {{ state.unfolded.add({seq}); refresh(); }}")
+        shown = tab.view.locator(f"[data-seq='{seq}'] .body").inner_text()
+        assert shown.startswith(text[:50])
+        assert "more characters; eventlog export has them" in shown
+        tab.view.evaluate(f"() => {{ state.unfolded.delete({seq}); refresh(); }}")
+
+    tab.check()
+
+
+def test_a_text_in_pieces_is_whole(browser: Any, tmp_path: Path) -> None:
+    """A long text is laid out in pieces, of which none is lost and none ends inside a character."""
+    texts = ["🔑" * 30_000, "word " * 20_000, ("line " * 30 + "\n") * 400, "\n" * 20_001 + "end"]
+    kept = open_store("memory:")
+    kept.append(make_header("s1"), [message(seq, text) for seq, text in enumerate(texts)])
+    tab = Tab(browser, write(kept, "s1", tmp_path / "page.html"))
+    for text in texts:
+        found = tab.view.evaluate("(text) => pieces(text)", text)
+        assert text.replace("\n", "") == "".join(found).replace("\n", "")
+        assert max(map(len, found)) <= 10_000
+        assert text.count("\n") <= "\n".join(found).count("\n")
+
     tab.check()
 
 
