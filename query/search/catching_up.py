@@ -120,6 +120,7 @@ class CatchUp:
             if state_number(db, "docs") > 2 * known:
                 # Most of it is new, in a dozen parts: every search looks into each of them.
                 db.execute("INSERT INTO fts(fts) VALUES('optimize')")
+                db.execute("PRAGMA incremental_vacuum")
             # What was much is behind us: give back the room of the write-ahead log.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -261,7 +261,10 @@ def test_an_index_with_much_that_is_gone_is_built_anew(tmp_path: Path) -> None:
 def test_many_new_sessions_become_one_part(
     stored: EventStore, query: SessionQuery, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a first search indexes in many commits is merged: later ones look into one part."""
+    """
+    What a first search indexes in many commits is merged: later ones look into one part,
+    and the room of the others is given back.
+    """
     monkeypatch.setattr("eventlog.query.search.writing.BATCH_DOCUMENTS", 5)
     for number in range(70):
         filled(stored, ["needle", f"other {number}"], f"s{number}")
@@ -270,6 +273,7 @@ def test_many_new_sessions_become_one_part(
 
     connection = sqlite3.connect(index_file(cache))
     assert [(1,)] == connection.execute("SELECT count(DISTINCT segid) FROM fts_idx").fetchall()
+    assert [(0,)] == connection.execute("PRAGMA freelist_count").fetchall()
     connection.close()
 
 
