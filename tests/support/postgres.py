@@ -75,6 +75,18 @@ class Server:
         self._process = os.getpid()
         if os.getuid() == 0:
             shutil.chown(self.folder, *owner())
+        # However this process ends, its end of the guard's input is closed then.
+        self._guard = subprocess.Popen(
+            [
+                *("sh", "-c", 'read _; "$0" stop -s -m immediate -D "$1/data"; rm -rf "$1"'),
+                *(str(programs / "pg_ctl"), str(self.folder)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **self._as_user(),
+        )
         if primary is None:
             self._create()
         else:
@@ -133,13 +145,7 @@ class Server:
     def remove(self) -> None:
         """Stop it and remove its folder. A forked child leaves it alone."""
         if os.getpid() == self._process:
-            subprocess.run(
-                self._command("pg_ctl", "stop", "--mode=immediate", f"--pgdata={self._data}"),
-                capture_output=True,
-                check=False,
-                **self._as_user(),
-            )
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._guard.communicate()
 
     @property
     def url(self) -> str:
@@ -185,7 +191,7 @@ class Server:
         if os.getuid() != 0:
             return {}
         user, group = owner()
-        return {"user": user, "group": group, "extra_groups": [], "cwd": self.folder}
+        return {"user": user, "group": group, "extra_groups": [], "cwd": "/"}
 
 
 def owner() -> tuple[int, int]:
