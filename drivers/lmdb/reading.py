@@ -60,16 +60,19 @@ class Reading:
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._gate = gate = environment._gate
-        # An interrupt may tear away the end of a read. Then the object's end is it.
-        self._token = ref(self, gate.inside.discard)
+        self._gate = environment._gate
+        self._token: object = None
         self._unseen: Handle | None = None
         self.databases = None
         self.store = b""
 
     def __enter__(self) -> Self:
+        gate = self._gate
+        # An interrupt may tear away the end of a read. Then the object's end is it.
+        token = ref(self, gate.inside.discard)
         try:
-            self._gate.enter(self._token)
+            gate.enter(token)
+            self._token = token
             environment = self._environment
             handle = environment._handle
             if handle is None or not handle.is_settled or monotonic() > environment.look_at:
@@ -78,18 +81,19 @@ class Reading:
                 try:
                     self.transaction = _begun(handle)
                 except lmdb.MapResizedError:
-                    self._gate.leave(self._token)
-                    self._environment.follow_growth(handle)
-                    self._gate.enter(self._token)
-                    handle = self._environment._handle or self._look_again(None)
+                    gate.leave(token)
+                    environment.follow_growth(handle)
+                    gate.enter(token)
+                    handle = environment._handle or self._look_again(None)
                 else:
                     self.store = handle.store
                     self.databases = handle.databases
                     if not handle.locked:
                         self._unseen = handle
                     return self
-            self._gate.leave(self._token)
+            gate.leave(token)
         except BaseException as error:
+            self._token = token
             self._leave()
             if isinstance(error, lmdb.Error):
                 raise translated(error, self._environment.path, writing=False) from error

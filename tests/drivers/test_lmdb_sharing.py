@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -339,3 +340,15 @@ def test_batches_of_one_call_share_a_commit(tmp_path: Path) -> None:
         assert 50 == results.count(3)
         store.append_many([Batch(make_header("s1"), messages(2))])
         assert before + 1 == commits(), "what is stored already is not written again"
+
+
+def test_x5_read_that_never_began_ends_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt before the first step of a read had Python tell of a weak object gone."""
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with LmdbStore(tmp_path) as store:
+        reading = store._environment.reading()
+        del reading
+    assert [] == told
