@@ -120,7 +120,10 @@ class CatchUp:
             if state_number(db, "docs") > 2 * known:
                 # Most of it is new, in a dozen parts: every search looks into each of them.
                 db.execute("INSERT INTO fts(fts) VALUES('optimize')")
-                db.execute("PRAGMA incremental_vacuum")
+                with db.transaction():
+                    # One by one: the standard library steps through no more at a time.
+                    for _ in range(db.value("PRAGMA freelist_count")):
+                        db.execute("PRAGMA incremental_vacuum(1)")
             # What was much is behind us: give back the room of the write-ahead log.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -258,20 +258,26 @@ def test_an_index_with_much_that_is_gone_is_built_anew(tmp_path: Path) -> None:
         index.close()
 
 
+@pytest.mark.parametrize("engine", ["apsw", "sqlite3"])
 def test_many_new_sessions_become_one_part(
-    stored: EventStore, query: SessionQuery, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     What a first search indexes in many commits is merged: later ones look into one part,
     and the room of the others is given back.
     """
     monkeypatch.setattr("eventlog.query.search.writing.BATCH_DOCUMENTS", 5)
-    for number in range(70):
-        filled(stored, ["needle", f"other {number}"], f"s{number}")
+    path = tmp_path / "index.sqlite3"
+    with open_store("memory:") as store:
+        for number in range(70):
+            filled(store, ["needle", f"other {number}"], f"s{number}")
+        index = EmbeddedIndex(path, DEFAULT_VOCABULARY, engine=engine)
 
-    assert 70 == len(sessions_found(query, "needle", limit=100))
+        hits = sessions_found(SessionQuery(store=store, search=index), "needle", limit=100)
+        index.close()
 
-    connection = sqlite3.connect(index_file(cache))
+    assert 70 == len(hits)
+    connection = sqlite3.connect(path)
     assert [(1,)] == connection.execute("SELECT count(DISTINCT segid) FROM fts_idx").fetchall()
     assert [(0,)] == connection.execute("PRAGMA freelist_count").fetchall()
     connection.close()
