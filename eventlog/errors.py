@@ -337,7 +337,8 @@ class UnsupportedFormat(EventLogError, ValueError):
 
 class StoreBusy(EventLogError, TimeoutError):
     """
-    Another writer holds the session or the store.
+    Another writer holds the session or the store; or this call, of a signal handler or a
+    finalizer, interrupts one of its own thread that does. Nothing was done.
 
     Attributes:
         owner: Who holds it, such as ``"pid 4711"``; None where the medium does not tell.
