@@ -125,9 +125,9 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except Exception as error:
         code, line = describe(error)
-        ended = _flushed(DONE)
-        if ended != DONE:
-            return ended  # what failed is the answer's own way out
+        unheard = _flushed(DONE)
+        if unheard != DONE:
+            return unheard  # what failed is the answer's own way out
         complain(line)
         return code
 

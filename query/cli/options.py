@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,6 +19,11 @@ from eventlog.vocabulary import load_vocabulary
 
 from .failures import NothingFound, UsageError
 from .output import complain
+
+if TYPE_CHECKING:
+    _IntType = click.ParamType[int]
+else:  # older releases of click have no such thing
+    _IntType = click.ParamType
 
 __all__ = [
     "default_store",
@@ -69,7 +74,7 @@ json_option = click.option(
 session_argument = click.argument("session", metavar="SESSION", shell_complete=_complete_session)
 
 
-class _Whole(click.ParamType):
+class _Whole(_IntType):
     """A whole number within bounds, inclusive."""
 
     name = "whole number"
@@ -94,7 +99,7 @@ class _Whole(click.ParamType):
         return number
 
 
-def whole(least: int, most: int | None = None) -> click.ParamType:
+def whole(least: int, most: int | None = None) -> click.ParamType[int]:
     """Return the type of an argument that is a whole number, both bounds inclusive."""
     return _Whole(least, most)
 

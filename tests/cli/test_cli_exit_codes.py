@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +13,7 @@ from shutil import copyfile, copytree, ignore_patterns
 import pytest
 
 from eventlog import open_store
-from eventlog.query.cli import main, streams
+from eventlog.query.cli import main
 from eventlog.query.cli.application import COMMANDS
 from support import make_header, messages
 from support.cli import Run
@@ -101,7 +102,7 @@ class Place:
         said = self.root / "said"
         errors = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
-        def interrupt(_: float) -> None:
+        def interrupt(_: object) -> None:
             raise KeyboardInterrupt
 
         def body() -> None:
@@ -114,7 +115,7 @@ class Place:
                 os.setuid(NOBODY)
             os.environ["EVENTLOG_STORE"] = self.url
             os.environ["EVENTLOG_CACHE"] = str(self.out / "cache")
-            streams.time.sleep = interrupt
+            time.sleep = interrupt
             code = main(command)
             sys.stderr.flush()
             os._exit(code)
