@@ -168,7 +168,8 @@ def prune(
     Cost: every head; with *archive* the sessions that are taken out.
 
     Raises:
-        InvalidArgument: *policy* is none, or *dry_run* no bool. Nothing was taken out.
+        InvalidArgument: *policy* is none, *dry_run* no bool, or *live* or *archive*
+            something else. Nothing was taken out.
 
         StoreReadOnly: A store is read-only, and this is no dry run.
 
@@ -177,6 +178,7 @@ def prune(
     if type(policy) is not PrunePolicy:
         raise InvalidArgument("policy", f"must be a PrunePolicy, not {type(policy).__name__}")
     check_flag(dry_run, "dry_run")
+    _check_others(live, archive)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     faults: list[Fault] = []
     heads = sorted(_heads(store, faults), key=lambda head: (_last(head), head.header.id))
@@ -195,6 +197,16 @@ def prune(
         else:
             spared.append(Spared(header.id, *why))
     return PruneAccount(len(heads), tuple(pruned), tuple(spared), dry_run, tuple(faults))
+
+
+def _check_others(live: object, archive: object) -> None:
+    from eventlog.live import LiveSessions  # both import this module
+    from eventlog.store import EventStore
+
+    for name, given, kind in (("live", live, LiveSessions), ("archive", archive, EventStore)):
+        if given is not None and not isinstance(given, kind):
+            reason = f"must be of the type {kind.__name__}, not {type(given).__name__}"
+            raise InvalidArgument(name, reason)
 
 
 def can_archive(store: EventStore) -> bool:

@@ -160,6 +160,8 @@ REFUSED: dict[str, Callable[[], object]] = {
     "path-2": lambda: LmdbStore(b"x"),  # type: ignore[arg-type]
     "older_than_ms": lambda: PrunePolicy(10**5000),
     "cwd": lambda: PrunePolicy(1, cwd=5),  # type: ignore[arg-type]
+    "live": lambda: filled_store().prune(PrunePolicy(0), dry_run=False, live={"s1": 1}),  # type: ignore[arg-type]
+    "archive": lambda: filled_store().prune(PrunePolicy(0), dry_run=False, archive=5),  # type: ignore[arg-type]
 }
 
 
