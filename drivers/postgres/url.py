@@ -42,8 +42,8 @@ FORM: Final = "postgresql://USER@HOST:PORT/DATABASE?OPTION=VALUE, with other cha
 # libpq takes less care where a password's characters should be escaped and are not: what
 # follows them would be a host, and be shown.
 BARE: Final = re.compile(
-    r"postgres(ql)?://([^/?@]*@)?(\[[^]/?@]*\]|[^]:/?@,[]*)(:[0-9]*)?"
-    r"(,(\[[^]/?@]*\]|[^]:/?@,[]*)(:[0-9]*)?)*(/[^?@]*)?(\?|$)"
+    r"postgres(ql)?://([^/?@\s]*@)?(\[[^]/?@\s]*\]|[^]:/?@,[\s]*)(:[0-9]*)?"
+    r"(,(\[[^]/?@\s]*\]|[^]:/?@,[\s]*)(:[0-9]*)?)*(/[^?@]*)?(\?|$)"
 )
 
 

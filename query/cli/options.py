@@ -66,7 +66,8 @@ store_option = click.option(
     envvar="EVENTLOG_STORE",
     show_envvar=True,
     metavar="URL",
-    help="The store: lmdb:PATH or jsonl:PATH. Without it, the one in your data folder.",
+    help="The store: lmdb:PATH, jsonl:PATH or postgresql://… Without it, the one in your "
+    "data folder.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON with the fields of the Python records."

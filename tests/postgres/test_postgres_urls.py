@@ -16,6 +16,7 @@ from eventlog.drivers.postgres import PostgresStore
 from eventlog.drivers.postgres.url import Address
 from eventlog.errors import InvalidArgument, StoreUnavailable, UnsupportedFormat
 from eventlog.query import SessionQuery
+from eventlog.query.cli import main
 from eventlog.testing import make_header, message, messages
 from support.postgres import PASSWORD, need_server, schema_of, store_at
 
@@ -347,3 +348,33 @@ def test_commits_wait_for_the_disk(tmp_path: Path) -> None:
             lambda connection: connection.execute("SHOW synchronous_commit").fetchone()
         )
     assert ("on",) == shown
+
+
+def test_command_line_shows_no_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Commands read the store that a URL names, and what they say of it has no password.
+    """
+    monkeypatch.setenv("EVENTLOG_CACHE", str(tmp_path / "cache"))
+    schema = schema_of(tmp_path)
+    right = f"{need_server().tcp_url()}?schema={schema}"
+    wrong = f"{need_server().tcp_url(password=SECRET)}?schema={schema}"
+    with open_store(right) as store:
+        store.append(make_header("seen"), [message(0, "zebra")])
+
+    shown = []
+    for url, *command in (
+        (right, "list"),
+        (right, "search", "zebra"),
+        (right, "verify"),
+        (wrong, "list"),
+        (wrong, "search", "zebra"),
+        (wrong + "&nosuch=1", "list"),
+    ):
+        code = main([*command, "--store", url])
+        out, err = capfd.readouterr()
+        shown.append((code, "seen" in out))
+        assert SECRET[:3] not in out + err
+        assert PASSWORD[:3] not in out + err
+    assert [(0, True), (0, True), (0, False), (4, False), (4, False), (2, False)] == shown
