@@ -28,15 +28,20 @@ class MemoryLog:
 
     Args:
         header: The session's header.
+
+    Attributes:
+        header: The session's header.
+
+        lock: What appends are made under. Reentrant.
     """
 
-    __slots__ = ("_events", "_lock", "_tables", "_torn", "header")
+    __slots__ = ("_events", "_tables", "_torn", "header", "lock")
 
     def __init__(self, header: SessionHeader) -> None:
         self.header = header
         self._events: list[Event] = []
         self._tables = MemoryTables()
-        self._lock = RLock()
+        self.lock = RLock()
         # True while the tables may lag behind the events or be half written. An event
         # is committed by entering the list, which nothing can interrupt; the tables
         # follow it. Found True by the next one to hold the lock, they are folded anew.
@@ -61,11 +66,6 @@ class MemoryLog:
         return len(self._events)
 
     @property
-    def lock(self) -> RLock:
-        """What appends are made under. Reentrant."""
-        return self._lock
-
-    @property
     def tables(self) -> MemoryTables:
         """The surface's tables; hold :meth:`locked` while reading them."""
         if self._torn:
@@ -75,13 +75,13 @@ class MemoryLog:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other threads from appending, with the tables in step with the events."""
-        with self._lock:
+        with self.lock:
             self._mend()
             yield
 
     def head(self) -> SessionHead:
         """Return header, length and last time as of now."""
-        with self._lock:
+        with self.lock:
             events = self._events
             return SessionHead(self.header, len(events), events[-1].time if events else None)
 
@@ -94,7 +94,7 @@ class MemoryLog:
 
             InvalidSurface: The fold refuses it. Nothing was added.
         """
-        with self._lock:
+        with self.lock:
             if self._torn:
                 self._mend()
             events = self._events
@@ -128,7 +128,7 @@ class MemoryLog:
 
     def write(self, events: Sequence[Event], steps: Sequence[Step]) -> None:
         """Add events that were judged before, under :meth:`locked`."""
-        with self._lock:
+        with self.lock:
             tables = self._tables
             self._torn = True
             self._events.extend(events)
