@@ -60,6 +60,7 @@ class ClaudeCode(TranscriptSource):
 
     name = "claude-code"
     title = "Claude Code"
+    revision = 2  # prompts whose parent was cut off, lists of preserved messages
     reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:

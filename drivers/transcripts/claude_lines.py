@@ -70,7 +70,7 @@ class ClaudeSession:
         Args:
             value: The line; what *record* carries, where that is another one.
         """
-        self.draft.weigh(record.size_bytes)
+        self.draft.weigh(record.place["bytes"])
         self._moment = iso_ms(value.get("timestamp"))
         uuid = value.get("uuid")
         key = uuid if type(uuid) is str and uuid else f"@{record.digest}"
@@ -118,40 +118,47 @@ class ClaudeSession:
             return True
         if value.get("isVisibleInTranscriptOnly") is True:
             return False
-        results, said = [], []
-        for block in blocks:
-            if block.get("type") == "tool_result":
-                results.append(block)
-            else:
-                said.append(_block(block))
-        text = _first_text(said)
-        is_prompt = (
-            bool(said)
-            and not results
-            and value.get("isMeta") is not True
-            and not text.startswith(NO_PROMPTS)
-        )
-        if is_prompt:
-            self.settle()
-            self._rewind(value)
-        origin = self._origin(record, value, key, message)
-        time = self._talk.at(self._moment, origin)
-        number: int | None = None
-        for position, block in enumerate(results):
-            part = origin if position == 0 else _sibling(origin, f"{key}#{position}")
-            number = self._add_result(block, time, value, key, part, only=len(results) == 1)
-        if said or not results:
-            part = origin if not results else _sibling(origin, f"{key}#said")
-            source = self._source(value, text, is_prompt=is_prompt)
-            number = self._talk.user(time, key, said, source, part, is_prompt=is_prompt)
-        if text.startswith(INTERRUPTED):
-            reason = {"kind": "aborted", "reason": {"kind": "user"}}
-            self._talk.end_turn(time, reason, origin)
-        assert number is not None
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        if results:
+            origin = self._origin(record, value, key, message)
+            number = self._add_results(results, key, origin)
+            if len(results) < len(blocks):
+                said = [_block(block) for block in blocks if block.get("type") != "tool_result"]
+                number = self._add_said(value, key, said, _sibling(origin, f"{key}#said"))
+        else:
+            said = [_block(block) for block in blocks]
+            is_prompt = (
+                bool(said)
+                and value.get("isMeta") is not True
+                and not _first_text(said).startswith(NO_PROMPTS)
+            )
+            if is_prompt:
+                self.settle()
+                self._rewind(value)
+            origin = self._origin(record, value, key, message)
+            number = self._add_said(value, key, said, origin, is_prompt=is_prompt)
         self._place(key, number)
         return True
 
-    def _source(self, value: Object, text: str, *, is_prompt: bool) -> Object:
+    def _add_said(
+        self,
+        value: Object,
+        key: str,
+        said: list[JSONValue],
+        origin: Object,
+        *,
+        is_prompt: bool = False,
+    ) -> int:
+        time = self._talk.at(self._moment, origin)
+        text = _first_text(said)
+        source = self._source(text, is_prompt=is_prompt)
+        number = self._talk.user(time, key, said, source, origin, is_prompt=is_prompt)
+        if text.startswith(INTERRUPTED):
+            reason = {"kind": "aborted", "reason": {"kind": "user"}}
+            self._talk.end_turn(time, reason, origin)
+        return number
+
+    def _source(self, text: str, *, is_prompt: bool) -> Object:
         if text.startswith(COMMANDS):
             return plugin(TOOL, "command")
         if is_prompt and not self._is_agent:
@@ -162,22 +169,23 @@ class ClaudeSession:
             return plugin(TOOL, "local-output")
         return plugin(TOOL, "interrupted" if text.startswith(INTERRUPTED) else "meta")
 
-    def _add_result(
-        self, block: Object, time: int, value: Object, key: str, origin: Object, *, only: bool
-    ) -> int:
-        content = _blocks(block.get("content")) or []
+    def _add_results(self, results: list[Object], key: str, origin: Object) -> int:
+        time = self._talk.at(self._moment, origin)
         meta = None
-        if only and "fields" in origin:
+        if len(results) == 1 and "fields" in origin:
             meta = origin["fields"].pop("toolUseResult", None)
-        return self._talk.result(
-            time,
-            key,
-            str(block.get("tool_use_id") or ""),
-            [_block(part) for part in content],
-            origin,
-            is_error=block.get("is_error") is True,
-            meta=meta,
-        )
+        number = -1
+        for position, block in enumerate(results):
+            number = self._talk.result(
+                time,
+                key,
+                str(block.get("tool_use_id") or ""),
+                [_block(part) for part in _blocks(block.get("content")) or []],
+                origin if position == 0 else _sibling(origin, f"{key}#{position}"),
+                is_error=block.get("is_error") is True,
+                meta=meta,
+            )
+        return number
 
     def _rewind(self, value: Object) -> None:
         """Cut off what a prompt abandons: all behind its parent, where a prompt is there."""

@@ -62,6 +62,7 @@ class OpenHands(TranscriptSource):
 
     name = TOOL
     title = "OpenHands"
+    revision = 2  # branches from events that are no messages
     reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:

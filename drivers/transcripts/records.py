@@ -139,13 +139,13 @@ def _records(
         if isinstance(line, RecordFault):
             tally.refuse_unread(line)
             continue
-        text = line.text
+        number, offset, text, complete = line
         size = len(text)
-        tally.bytes_read = line.offset_bytes + size + line.complete
+        tally.bytes_read = offset + size + complete
         if not text or text.isspace():
             continue
         tally.found += 1
-        place = {"line": line.number, "offset": line.offset_bytes, "bytes": size}
+        place = {"line": number, "offset": offset, "bytes": size}
         plain = read_plain(text)
         if plain is not None:
             yield Record(plain, digest_of(text), place)

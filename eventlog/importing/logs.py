@@ -210,40 +210,36 @@ class MappedLog:
 
     def event(self, entry: Entry, seq: int) -> Event:
         """Return *entry* as the event *seq*."""
-        op, sources = self._surface(entry)
-        data = entry.data
-        if entry.content is not None:
+        _, kind, time, data, op, cites, content = entry
+        op = self._op(op)
+        sources = tuple([self.seqs[number] for number in cites]) if cites else None
+        if content is not None:
             assert type(op) is Replace
-            data = rewritten(self.batch.read(op.start).data, entry.content)
-        is_known = DEFAULT_VOCABULARY.knows(entry.type)
+            data = rewritten(self.batch.read(op.start).data, content)
+        ignorable = not DEFAULT_VOCABULARY.knows(kind)
         if self._reads_plain:
             payload = orjson.dumps(data)
             if len(payload) <= values.PAYLOAD_BYTES_MAX:
-                return Event.from_payload(
-                    seq, entry.time, entry.type, payload, op, sources, not is_known
-                )
+                return Event.from_payload(seq, time, kind, payload, op, sources, ignorable)
         return Event(
             seq,
-            entry.time,
-            entry.type,
+            time,
+            kind,
             data,
             surface_op=op,
             source_event_seqs=sources,
-            ignorable=not is_known,
+            ignorable=ignorable,
         )
 
-    def _surface(self, entry: Entry) -> tuple[SurfaceOp | None, tuple[int, ...] | None]:
-        seqs = self.seqs
-        op = entry.surface_op
-        sources = tuple([seqs[number] for number in entry.cites]) if entry.cites else None
+    def _op(self, op: SurfaceOp | None) -> SurfaceOp | None:
         if type(op) is Replace:
-            op = Replace(seqs[op.start], seqs[op.end])
-        return op, sources
+            return Replace(self.seqs[op.start], self.seqs[op.end])
+        return op
 
     def _is_stored(self, entry: Entry, stored: Event, data: dict[str, JSONValue]) -> bool:
         if entry.type != stored.type or is_foreign(data):
             return False
-        if self._surface(entry)[0] != stored.surface_op:
+        if self._op(entry.surface_op) != stored.surface_op:
             return False
         if entry.content is not None:
             same: bool = result_content(data) == entry.content

@@ -291,7 +291,7 @@ def test_codex_a_fork_by_reference_names_its_base(tmp_path: Path) -> None:
 
 def test_gemini_cli_a_call_that_was_cancelled(tmp_path: Path) -> None:
     """It has no result, and still an end; thoughts come before what is said."""
-    call = {"id": "c", "name": "run", "args": {}, "status": "cancelled", "result": None}
+    call: Line = {"id": "c", "name": "run", "args": {}, "status": "cancelled", "result": None}
     thought = {"subject": "Look", "description": "around", "timestamp": TIME}
     message = {"id": "m", "type": "gemini", "timestamp": TIME, "content": "ok"}
     path = write(
