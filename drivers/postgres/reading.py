@@ -98,24 +98,25 @@ def page(
         if connection is None:
             return []
         if parent_id is None:
-            return connection.ask(HEADS, (*key, limit + 1))
-        arguments = (parent_id.encode(), *key, limit + 1)
-        return connection.ask(CHILDREN, arguments)
+            return connection.ask(HEADS, (*key, wanted + 1))
+        return connection.ask(CHILDREN, (parent_id.encode(), *key, wanted + 1))
 
-    rows = database.read(ask)
-    meter.probes += len(rows)
     found: list[SessionHead] = []
     faults: list[Fault] = []
-    for row in rows[:limit]:
-        try:
-            found.append(SessionRow.decode(row[:6]).head())
-            meter.records += 1
-        except Damaged as damage:
-            faults.append(Fault(_text(row[0]), None, "header", damage.detail))
-    next_key = None
-    if len(rows) > limit:
-        created_at, session_id = rows[limit - 1][6], rows[limit - 1][0]
-        next_key = HeadKey(created_at, _text(session_id))
+    is_more = True
+    while is_more and len(found) < limit:
+        wanted = limit - len(found)
+        rows = database.read(ask)
+        meter.probes += len(rows)
+        is_more = len(rows) > wanted
+        for *columns, created_at in rows[:wanted]:
+            key = (-created_at, columns[0])
+            try:
+                found.append(SessionRow.decode(columns).head())
+                meter.records += 1
+            except Damaged as damage:
+                faults.append(Fault(_text(key[1]), None, "header", damage.detail))
+    next_key = HeadKey(-key[0], _text(key[1])) if is_more else None
     return HeadPage(tuple(found), next_key, tuple(faults))
 
 

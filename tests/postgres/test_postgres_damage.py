@@ -11,7 +11,7 @@ from psycopg import errors
 from eventlog.drivers.postgres import PostgresStore
 from eventlog.errors import CorruptLog
 from eventlog.findings import Finding, Gap
-from eventlog.model import Event
+from eventlog.model import Event, Fault, HeadKey, SessionHead
 from eventlog.testing import (
     make_header,
     message,
@@ -192,12 +192,17 @@ def test_a7_damaged_header_is_never_overwritten(tmp_path: Path, how: str) -> Non
             with pytest.raises(CorruptLog):
                 call()
         for limit in (1, 50):
-            page = store.heads(limit=limit)
-            key = page.next_key
-            items, faults = page.items, page.faults
-            while key is not None:
+            items: list[SessionHead] = []
+            faults: list[Fault] = []
+            key: HeadKey | None = None
+            while True:
                 page = store.heads(limit=limit, after=key)
-                items, faults, key = items + page.items, faults + page.faults, page.next_key
+                assert page.items or page.next_key is None, "a page is not empty for its faults"
+                items += page.items
+                faults += page.faults
+                key = page.next_key
+                if key is None:
+                    break
             assert ["good"] == [head.header.id for head in items]
             assert [session_id] == [fault.session_id for fault in faults]
         assert [("header", session_id, None, False)] == outline(store.repair(dry_run=False))
