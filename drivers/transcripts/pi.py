@@ -6,14 +6,15 @@ entry to the root. An entry that does not hang off the one before changes the br
 the new path lacks is cut off, and what it has and the surface lacks is put there again.
 A compaction's summary stands before the entries that it keeps. A tree that changes its
 branch so often that more than 128 MiB would be put there again shows from then on what is
-new on each branch.
+new on each branch. A fork copies entries of the file beside it that it comes from; they
+are its inherited part, and what it says of itself stands behind them.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from eventlog.drafts import SessionDraft
@@ -57,14 +58,65 @@ class Pi(TranscriptSource):
         path = transcript.path
         stop_bytes = os.stat(path).st_size
         first = first_record(path, stop_bytes, lambda _: True)
-        session = _Session(SessionDraft(_header(first, path)), path)
+        copied = _ids_of_parent(first, path)
+        header = _header(first, path)
+        if copied:
+            header = _header(first, path, _count_inherited(header, path, stop_bytes, copied))
+        session = _Session(SessionDraft(header), path)
         yield Opened(session.draft.header)
-        for record in read_records(path, tally, stop_bytes=stop_bytes):
+        for record in _ordered(path, stop_bytes, tally, copied):
             tally.count(session.add(record))
             yield from session.draft.take()
 
 
-def _header(first: Record, path: Path) -> SessionHeader:
+def _ids_of_parent(first: Record, path: Path) -> set[JSONValue]:
+    """
+    Return the ids of the entries that a fork may have copied: those of the file that it
+    says it comes from, if that lies beside it.
+    """
+    named = first.value.get("parentSession")
+    if first.value.get("type") != "session" or type(named) is not str:
+        return set()
+    parent = path.with_name(PurePath(named.replace("\\", "/")).name or path.name)
+    ids = set()
+    for found in find_files(parent, lambda _folder, _names, _name: False):
+        if isinstance(found, Transcript) and parent != path and not parent.is_symlink():
+            records = read_records(parent, RecordTally(), stop_bytes=found.size_bytes)
+            ids = {given for record in records if type(given := record.value.get("id")) is str}
+    return ids
+
+
+def _ordered(
+    path: Path, stop_bytes: int, tally: RecordTally, copied: set[JSONValue]
+) -> Iterator[Record]:
+    """Yield a file's records; what a fork says of itself stands behind what it copied."""
+    own: Record | None = None
+    for number, record in enumerate(read_records(path, tally, stop_bytes=stop_bytes)):
+        if number == 0 and copied:
+            own = record
+            continue
+        if own is not None and record.value.get("id") not in copied:
+            yield own
+            own = None
+        yield record
+    if own is not None:
+        yield own
+
+
+def _count_inherited(
+    header: SessionHeader, path: Path, stop_bytes: int, copied: set[JSONValue]
+) -> int | None:
+    """Return how many entries the lines give that a fork copied, None where there is none."""
+    session = _Session(SessionDraft(header), path)
+    for record in _ordered(path, stop_bytes, RecordTally(), copied):
+        if record.value.get("type") == "session":
+            break
+        session.add(record)
+        session.draft.take()
+    return session.draft.count or None
+
+
+def _header(first: Record, path: Path, seed_length: int | None = None) -> SessionHeader:
     facts = first.value if first.value.get("type") == "session" else {}
     session_id = facts.get("id")
     if type(session_id) is not str:
@@ -74,7 +126,15 @@ def _header(first: Record, path: Path) -> SessionHeader:
         # The path of the file that this one was forked from: TIME_ID.jsonl.
         parent = Path(parent.replace("\\", "/")).stem.rpartition("_")[2]
     created_at = iso_ms(first.value.get("timestamp"))
-    return imported_header(TOOL, path, session_id, created_at, cwd=facts.get("cwd"), parent=parent)
+    return imported_header(
+        TOOL,
+        path,
+        session_id,
+        created_at,
+        cwd=facts.get("cwd"),
+        parent=parent,
+        seed_length=seed_length,
+    )
 
 
 class _Session:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from eventlog import EventStore, open_store
-from support.transcripts import imported, messages_of, table_of
+from support.transcripts import imported, messages_of, table_of, whole_log
 
 Line = dict[str, Any]
 HEADER = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z"}
@@ -164,3 +165,45 @@ def test_qwen_compression_and_rewind(tmp_path: Path) -> None:
             table.rewinds,
             table.types["qwen-code/system.slash_command"],
         )
+
+
+def test_f12_what_a_fork_of_pi_copied_is_inherited(tmp_path: Path) -> None:
+    """
+    A fork repeats the way to where it began, with the ids that it had: its header says how
+    many events that gave. Where the parent's file is not beside it, or is a pipe, nothing
+    is known to be copied; a path that leads elsewhere is not followed.
+    """
+
+    def said(number: int) -> dict[str, Any]:
+        message = {"role": "user", "content": f"message {number}"}
+        parent = f"e{number - 1}" if number else None
+        return {"type": "message", "id": f"e{number}", "parentId": parent, "message": message}
+
+    def lines(name: str, *entries: dict[str, Any], parent: str | None = None) -> Path:
+        header: dict[str, Any] = {"type": "session", "version": 3, "id": name}
+        if parent is not None:
+            header["parentSession"] = parent
+        path = tmp_path / f"2026_{name}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in (header, *entries)))
+        return path
+
+    entries = [said(number) for number in range(6)]
+    parent = lines("p", *entries[:5])
+    fork = lines("f", *entries[:3], {**entries[5], "parentId": "e2"}, parent=f"/far/{parent.name}")
+    whole = lines("w", *entries[:5], parent=str(parent))
+    os.mkfifo(tmp_path / "2026_q.jsonl")
+    other = lines("o", *entries[:3], parent=f"../{tmp_path.name}/2026_q.jsonl")
+    odd = lines("x", *entries[:3], parent="/a\0b/..")
+    with open_store("memory:") as store:
+        imported(store, "pi", parent, fork, whole, other, odd)
+        for name, owned in (("f", ["message 5"]), ("w", [])):
+            seed = store.snapshot(name).header.seed_length
+            assert seed is not None
+            events = whole_log(store, name)
+            own = [e.data["content"][0]["text"] for e in events[seed:] if e.type == "user/message"]
+            assert ("p", owned) == (store.snapshot(name).header.parent_session, own)
+            copied = [(e.type, e.surface_op) for e in events[:seed]]
+            parents = [(e.type, e.surface_op) for e in whole_log(store, "p")[1:]]
+            assert copied == parents[: len(copied)]
+        assert [None, None] == [store.snapshot(name).header.seed_length for name in ("o", "x")]
+        assert 0 == imported(store, "pi", parent, fork, whole, other, odd).events
