@@ -76,7 +76,8 @@ class Unreadable:
 
         kind: The class of damage, as in :class:`~eventlog.errors.CorruptLog`;
             ``"denied"`` where the system refuses to open it, ``"missing"`` where
-            nothing is there.
+            nothing is there, ``"special"`` for a pipe or a device, ``"link"`` for a link
+            out of the folder that was looked through.
 
         reason: What was seen, for a person.
     """

@@ -65,7 +65,7 @@ class RefusedSession:
         path: Where the source has it.
 
         kind: The class of the error, such as ``"CorruptLog"``; ``"duplicate"`` for a
-            second file of a session, ``"denied"`` where the system refuses to open it.
+            second file of a session, and those of :class:`~eventlog.sources.Unreadable`.
 
         reason: What was wrong, for a person.
 
