@@ -43,7 +43,7 @@ from eventlog.values import JSONValue
 
 from .claude_lines import ClaudeSession
 from .conversation import Object
-from .finding import find_files, usual_place
+from .finding import expanded, find_files, usual_place
 from .headers import imported_header, is_session_id
 from .records import Record, read_records
 from .times import iso_ms
@@ -65,7 +65,7 @@ class ClaudeCode(TranscriptSource):
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
         named = [name.strip() for name in environ.get("CLAUDE_CONFIG_DIR", "").split(",")]
-        folders = [Path(name).expanduser() for name in named if name]
+        folders = [expanded(name) for name in named if name]
         return [folder / "projects" for folder in folders or [usual_place(environ, "", ".claude")]]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:

@@ -21,6 +21,7 @@ from eventlog.values import SESSION_ID_BYTES_MAX
 __all__ = [
     "denied",
     "digest_of_files",
+    "expanded",
     "find_files",
     "id_from_name",
     "listed",
@@ -36,9 +37,15 @@ def usual_place(environ: Mapping[str, str], variable: str, *below_home: str) -> 
     """
     configured = environ.get(variable)
     if configured:
-        return Path(configured).expanduser()
-    home = environ.get("HOME")
-    return Path(home or Path.home(), *below_home)
+        return expanded(configured)
+    home = environ.get("HOME") or os.path.expanduser("~")
+    # Somebody without a home, as in many a container, has the root for one.
+    return Path(home if os.path.isabs(home) else os.sep, *below_home)
+
+
+def expanded(name: str) -> Path:
+    """Return the path that *name* is, its ``~`` the home; one of nobody known stays."""
+    return Path(os.path.expanduser(name))
 
 
 def find_files(

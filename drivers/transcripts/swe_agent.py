@@ -31,7 +31,7 @@ from eventlog.values import JSONValue
 
 from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
 from .documents import read_document, record_of
-from .finding import find_files, id_from_name
+from .finding import expanded, find_files, id_from_name
 from .headers import imported_header
 from .records import Record
 from .response_items import content_of
@@ -51,7 +51,7 @@ class SweAgent(TranscriptSource):
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:
         named = environ.get("SWE_AGENT_TRAJECTORY_DIR")
-        return [Path(named).expanduser()] if named else []
+        return [expanded(named)] if named else []
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
         yield from find_files(path, lambda _folder, _names, name: name.endswith(".traj"))

@@ -214,6 +214,17 @@ def test_no_usual_place_is_in_the_current_directory(environ: dict[str, str]) -> 
             assert place.is_absolute(), (source.name, place)
 
 
+def test_somebody_without_a_home_or_with_a_strange_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container there may be no home at all; nobody's home is a name like any other."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    for source in load_sources().values():
+        for place in source.usual_places({}):
+            assert place.is_absolute(), (source.name, place)
+    environ = {"CODEX_HOME": "~nobody-known/x"}
+    assert "~nobody-known/x/sessions" == str(load_sources()["codex"].usual_places(environ)[0])
+
+
 def test_a_variable_may_name_several_folders_and_the_home() -> None:
     """Empty names between commas are none, and ``~`` is the home."""
     environ = {"CLAUDE_CONFIG_DIR": "~/a,, /b ,", "HOME": "/unused"}
