@@ -16,7 +16,7 @@ from eventlog.errors import SessionNotFound, StoreUnavailable, ValueRejected
 from eventlog.model import Event, SessionHeader
 from eventlog.tables import FoldTables, MemoryTables
 
-from .archived import open_log
+from .archived import ARCHIVE_SUFFIX, open_log
 from .compressing import blocks_of, compress_log
 from .layout import Layout, stamp_of
 from .logs import Logs
@@ -119,7 +119,7 @@ class LockedLog:
             f"{logs.root}/{unfinished_name(self._session_id)}",
             [header, *lines],
             logs.lock_wait_s,
-            lambda: logs.is_deleted(stem),
+            lambda: logs.is_deleted(stem) or os.path.lexists(path + ARCHIVE_SUFFIX),
         )
         with created, LogFile(path, self._session_id, logs.meter) as file:
             layout = logs.survey(file)
@@ -162,7 +162,11 @@ class LockedLog:
             new_path = f"{self._logs.root}/{unfinished_name(self._session_id)}"
             torn_path = self._logs.path(self._stem, TORN_SUFFIX)
             compress_log(file, layout, new_path, torn_path, self._logs.lock_wait_s)
-            with open_log(file.path, self._session_id, self._logs.meter) as archive:
+            # It may be deleted again by now.
+            with (
+                suppress(FileNotFoundError),
+                open_log(file.path, self._session_id, self._logs.meter) as archive,
+            ):
                 self._logs.survey(archive)
 
     def _append(

@@ -19,7 +19,7 @@ from .layout import Layout
 from .lines import Lines
 from .medium import LogFile, sync_file, sync_folder
 from .refusals import refusal
-from .writing import claimed, cut_torn_tail, write_all
+from .writing import claimed, cut_torn_tail, drop, write_all
 
 __all__ = ["blocks_of", "compress_log"]
 
@@ -69,7 +69,7 @@ def compress_log(
                 sync_folder(folder)
             finally:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(new_path)
+                    drop(fd, new_path)
             try:
                 with ArchivedLog(archive, file.session_id, file.meter) as written:
                     if _digest(written, layout.end) != _digest(file, layout.end):

@@ -129,7 +129,7 @@ class Logs:
             moved = known is not None and _was_moved(file, known)
             layout = survey(file, known=known, facts=facts, moved=moved)
             if moved and known is not None:
-                if _is_older(layout, known):
+                if _is_older(layout, known) and not _counts(file):
                     return evolve(layout, identity=known.identity)
                 if layout.identity == known.identity and not is_at(file.fd, file.path):
                     return layout  # not kept in mind: the next one finds another file
@@ -221,7 +221,7 @@ class Logs:
                     raise
                 raise StoreReadOnly(path) from error
             file.lock(self.lock_wait_s)
-            if is_at(file.fd, file.path) and not (file.archived and os.path.lexists(path)):
+            if _counts(file):
                 return file
             # It was deleted, or replaced, while this one waited.
             file.close()
@@ -235,6 +235,12 @@ class Logs:
 
     def __repr__(self) -> str:
         return f"<Logs of {self.root}, {len(self._layouts)} seen>"
+
+
+def _counts(file: LogFile) -> bool:
+    """Tell whether an open file is its session's log now: an archive is none beside a log."""
+    log = file.path.removesuffix(ARCHIVE_SUFFIX)
+    return is_at(file.fd, file.path) and not (file.archived and os.path.lexists(log))
 
 
 def _was_moved(file: LogFile, known: Layout) -> bool:

@@ -19,7 +19,7 @@ from typing import Final
 
 from attrs import evolve
 
-from eventlog.errors import EventLogError, StoreReadOnly
+from eventlog.errors import CorruptLog, EventLogError, StoreReadOnly
 from eventlog.findings import Change, Finding
 
 from .archived import ARCHIVE_SUFFIX
@@ -62,7 +62,7 @@ def repaired(logs: Logs, dry_run: bool) -> list[Finding]:
         if path is None or path not in to_mend:
             results.append(finding)
         elif not path.endswith(LOG_SUFFIX) or finding.kind == "leftover":
-            results.append(_tidied(logs, finding, path))
+            results += _tidied(logs, finding, path)
         elif path not in mended:
             mended.add(path)
             results += _mended(logs, path)
@@ -218,29 +218,45 @@ def _rename(path: str, target: str) -> None:
     sync_folder(os.path.dirname(path))
 
 
-def _tidied(logs: Logs, finding: Finding, path: str) -> Finding:
-    """Finish what a crash left: a deletion, or a creation that did not come to its end."""
+def _tidied(logs: Logs, finding: Finding, path: str) -> list[Finding]:
+    """
+    Finish what a crash left, a deletion or a creation that did not come to its end, where
+    that is so still: a log may have begun anew in its place, or be under way.
+    """
     assert finding.change is not None
-    with _refusals(path), contextlib.suppress(FileNotFoundError):
+    name = os.path.basename(path)
+    if name.endswith(UNFINISHED):
+        stem = name[1 : -len(UNFINISHED)]
+    else:
+        stem = name.removesuffix(ARCHIVE_SUFFIX)[: -len(LOG_SUFFIX)]
+    log = logs.path(stem, LOG_SUFFIX)
+    with _refusals(path), contextlib.suppress(FileNotFoundError), ExitStack() as held:
+        held.enter_context(PathLock(log, logs.lock_wait_s))
+        try:
+            file = LogFile(path, id_of(stem), logs.meter, writing=True)
+        except CorruptLog:
+            return [evolve(finding, change=None)]  # no file at all: for a person
+        file.lock(logs.lock_wait_s)  # closes it where that fails
+        held.callback(file.close)
+        if not is_at(file.fd, path):
+            return []
+        if finding.change.action == "delete":
+            if not logs.is_deleted(stem):
+                return []
+        elif name.endswith(UNFINISHED):
+            if is_at(file.fd, log):
+                # The log under a second name: appends to it would change a backup.
+                finding = evolve(finding, change=Change("delete"))
+        elif not os.path.lexists(log):
+            return []
+        assert finding.change is not None
         if finding.change.action == "delete":
             os.unlink(path)
             sync_folder(logs.root)
-            return finding
-        if path.endswith(ARCHIVE_SUFFIX):
-            stem = os.path.basename(path)[: -len(LOG_SUFFIX + ARCHIVE_SUFFIX)]
-            backup = _set_aside(logs, path, stem)
-            return evolve(finding, change=evolve(finding.change, backup=backup))
-        stem = os.path.basename(path)[1 : -len(UNFINISHED)]
-        log = logs.path(stem, LOG_SUFFIX)
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samefile(path, log):
-                # The log under a second name: appends to it would change a backup.
-                os.unlink(path)
-                sync_folder(logs.root)
-                return evolve(finding, change=Change("delete"))
+            return [finding]
         backup = _set_aside(logs, path, stem)
-        return evolve(finding, change=evolve(finding.change, backup=backup))
-    return finding
+        return [evolve(finding, change=evolve(finding.change, backup=backup))]
+    return []
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from .logs import Logs
 from .medium import LogFile
 from .names import LOG_SUFFIX, id_of
 from .refusals import refusal
+from .writing import is_at
 
 __all__ = ["UNFINISHED", "is_being_written", "verified"]
 
@@ -39,18 +40,31 @@ def verified(logs: Logs) -> Iterator[Finding]:
     for stem in sorted(listing.tombstones):
         for suffix in (LOG_SUFFIX, LOG_SUFFIX + ARCHIVE_SUFFIX):
             path = logs.path(stem, suffix)
-            if os.path.lexists(path):
+            if _is_left(logs, path) and logs.is_deleted(stem):
                 detail = "the session is deleted, but its log is still there"
                 change = Change("delete")
                 yield Finding("leftover", id_of(stem), path, detail=detail, change=change)
     for stem in sorted(listing.archives.keys() & listing.logs.keys()):
         archive = listing.archives[stem]
-        if listing.logs[stem] is not archive:
+        log = listing.logs[stem]
+        if log is not archive and _is_left(logs, log.path) and _is_left(logs, archive.path):
             detail = "the log is there as well, and counts"
             change = Change("set-aside")
             yield Finding("leftover", id_of(stem), archive.path, detail=detail, change=change)
     for stem in sorted(listing.logs):
         yield from _verified_log(logs, stem, listing.logs[stem].path)
+
+
+def _is_left(logs: Logs, path: str) -> bool:
+    """Tell whether a file is there, and nobody is at work on it just now."""
+    try:
+        with LogFile(path, None, logs.meter) as file:
+            # Looked at in this order: whoever was at work may have come to its end.
+            return owner_of(file.fd) is None and is_at(file.fd, path)
+    except FileNotFoundError:
+        return False
+    except (EventLogError, OSError):
+        return True
 
 
 def _verified_log(logs: Logs, stem: str, path: str) -> Iterator[Finding]:
@@ -99,11 +113,13 @@ def _leftovers(logs: Logs) -> Iterator[Finding]:
         stem = name[1 : -len(UNFINISHED)]
         try:
             with LogFile(path, id_of(stem), logs.meter) as file:
-                if owner_of(file.fd) is not None:
-                    continue  # somebody is creating it
+                if owner_of(file.fd) is not None or not is_at(file.fd, path):
+                    continue  # somebody is creating it, or was just now
                 size = file.status().st_size
         except (EventLogError, OSError):
             continue
+        if not size:
+            continue  # nothing is in it, and the next creation takes it away
         yield Finding(
             "leftover",
             id_of(stem),

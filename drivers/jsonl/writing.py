@@ -39,6 +39,7 @@ __all__ = [
     "claimed",
     "created_log",
     "cut_torn_tail",
+    "drop",
     "is_at",
     "read_tombstone",
     "write_all",
@@ -157,7 +158,7 @@ def created_log(
     new_path: str,
     lines: Iterable[bytes],
     wait_s: float,
-    is_deleted: Callable[[], bool],
+    is_taken: Callable[[], bool],
 ) -> Iterator[None]:
     """
     Create the log *path* with *lines*, durably; it appears whole or not at all.
@@ -167,7 +168,8 @@ def created_log(
     Args:
         new_path: Where it is written first, in the same folder.
 
-        is_deleted: Tells whether the session was deleted in the meantime.
+        is_taken: Tells whether the session was deleted, or created and archived, in the
+            meantime.
 
     Raises:
         LogAppeared: Another process created it, or deleted it, first.
@@ -187,15 +189,15 @@ def created_log(
             finally:
                 # Where this fails a spare name is left, which means nothing.
                 with contextlib.suppress(OSError):
-                    os.unlink(new_path)
+                    drop(fd, new_path)
             # The lock is the log's own now: it is one file under two names.
             try:
                 sync_folder(folder)
-                if is_deleted():
+                if is_taken() or not is_at(fd, path):
                     raise LogAppeared
             except BaseException:
                 with contextlib.suppress(OSError):
-                    os.unlink(path)
+                    drop(fd, path)
                 raise
             yield
     except OSError as error:
@@ -240,6 +242,12 @@ def claimed(new_path: str, wait_s: float) -> Iterator[int]:
                 return
             if is_there:
                 os.unlink(new_path)
+
+
+def drop(fd: int, path: str) -> None:
+    """Take the name *path* away, where it is that of the file *fd*, which is locked."""
+    if is_at(fd, path):
+        os.unlink(path)
 
 
 def is_at(fd: int, path: str) -> bool:

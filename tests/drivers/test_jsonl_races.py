@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from eventlog.drivers.jsonl import JsonlStore, logs
+from eventlog.drivers.jsonl import JsonlStore, logs, repairing
 from eventlog.drivers.jsonl.locking import FileLock
-from eventlog.drivers.jsonl.writing import claimed
+from eventlog.drivers.jsonl.verifying import verified
+from eventlog.drivers.jsonl.writing import claimed, write_tombstone
 from eventlog.errors import SequenceConflict, SessionDeleted, SessionNotFound, StoreBusy
-from support import make_header, message, messages
+from eventlog.findings import Change, Finding
+from support import make_header, message, messages, replacement
 from support.jsonl import Child, files_in, in_child
 
 Call = Callable[..., Any]
@@ -99,6 +101,105 @@ def test_deleting_waits_for_a_creation_under_way(tmp_path: Path) -> None:
             store.delete("s1")
             assert child.told() is True
     assert {"s1.deleted"} == set(files_in(tmp_path))
+
+
+def test_log_begun_anew_after_an_archived_one_has_its_own_fold(tmp_path: Path) -> None:
+    """
+    A log that was deleted, forgotten and begun anew by another process, shorter and with
+    the same header, was taken for an older form of the archived one that was known. It was
+    read with its fold, and appends were judged by it: an event that no fold accepts got in.
+    """
+
+    root = tmp_path / "store"
+
+    def begin_anew() -> None:
+        # Or the new log may get the old one's inode, by which it is told from it.
+        os.link(root / "s1.jsonl.zst", tmp_path / "kept")
+        with JsonlStore(root) as other:
+            other.delete("s1", forget=True)
+            other.append(make_header(), messages(3))
+
+    with JsonlStore(root) as store:
+        store.append(make_header(), [*messages(4), replacement(4, 1, 2, [1, 2])])
+        store.archive("s1")
+        assert [0, 4, 3] == store.snapshot("s1").nodes()
+        in_child(begin_anew)
+
+        assert [0, 1, 2] == store.snapshot("s1").nodes()
+        assert 4 == store.append(make_header(), [replacement(3, 1, 2, [1, 2])])
+        assert [0, 3] == store.snapshot("s1").nodes()
+        assert [] == list(store.verify())
+
+
+def test_creation_beside_one_that_was_archived_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A session that another process had created and archived since one had looked for it was
+    created once more: the new log hid the archive, and all that was acknowledged in it.
+    """
+
+    def create_and_archive() -> None:
+        with JsonlStore(tmp_path) as other:
+            other.append(make_header(), messages(3))
+            other.archive("s1")
+
+    store = JsonlStore(tmp_path)
+    monkeypatch.setattr(logs.Logs, "locked", followed_by(logs.Logs.locked, create_and_archive))
+
+    assert 3 == store.append(make_header(), messages(2))
+
+    assert messages(3) == store.snapshot("s1").read(0, 9)
+    assert {"s1.jsonl.zst"} == set(files_in(tmp_path))
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_repair_leaves_a_log_that_began_anew_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_archived: bool
+) -> None:
+    """
+    What a crash had left of a deletion was found without a lock and removed without
+    another look. The session may have been forgotten and begun anew meanwhile.
+    """
+
+    def begin_anew() -> None:
+        with JsonlStore(tmp_path) as other:
+            other.delete("s1", forget=True)
+            other.append(make_header(), messages(2))
+            if is_archived:
+                other.archive("s1")
+
+    with JsonlStore(tmp_path) as store:
+        store.append(make_header(), messages(3))
+        if is_archived:
+            store.archive("s1")
+        write_tombstone(f"{tmp_path}/s1.deleted", "s1")
+        assert ["leftover"] == [finding.kind for finding in store.verify()]
+        found = followed_by(lambda logs: list(verified(logs)), begin_anew)
+        monkeypatch.setattr(repairing, "verified", found)
+
+        assert [] == store.repair(dry_run=False)
+
+        assert messages(2) == store.snapshot("s1").read(0, 9)
+
+
+def test_verify_and_repair_beside_a_creation_under_way(tmp_path: Path) -> None:
+    """Repair moved the file in which another process was creating a session out of its way."""
+
+    def create(tell: Callable[[Any], None]) -> None:
+        with claimed(f"{tmp_path}/.s1.new", 5):
+            tell("claimed")
+            time.sleep(0.3)
+            tell(os.path.exists(f"{tmp_path}/.s1.new"))
+
+    with JsonlStore(tmp_path, lock_wait_s=5) as store, Child(create) as child:
+        assert "claimed" == child.told()
+        leftover = Finding(
+            "leftover", "s1", f"{tmp_path}/.s1.new", detail="", change=Change("set-aside")
+        )
+        assert [] == list(store.verify())
+        repairing._tidied(store._logs, leftover, f"{tmp_path}/.s1.new")
+        assert child.told() is True
 
 
 def test_x5_lock_that_an_interrupt_tore_away_is_free(tmp_path: Path) -> None:
