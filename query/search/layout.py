@@ -78,7 +78,9 @@ def ensure(db: Database, identity: str) -> None:
     # WAL lets others read while one writes. Losing the last commits with the power is
     # harmless: the mark is lost with them, and they are indexed again.
     db.execute("PRAGMA page_size=8192")
-    db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    if db.value("PRAGMA page_count") == 0:
+        # On a file that has pages this is a write, and whoever only looks in makes none.
+        db.execute("PRAGMA auto_vacuum=INCREMENTAL")
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
     db.execute("PRAGMA cache_size=-32000")
