@@ -4,7 +4,7 @@ The store in memory: for tests, and for sessions that nobody keeps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from secrets import token_hex
 from threading import RLock
@@ -94,6 +94,9 @@ class MemoryStore(EventStore):
     def _counted_head(self, session_id: str) -> SessionHead:
         self.meter.records += 1
         return self._logs[session_id].head()
+
+    def _place(self) -> Hashable:
+        return self._origin
 
     def _changes(self, since: str | None) -> ChangeSet:
         with unowned(self._lock):

@@ -5,7 +5,7 @@ Opening a store by its URL, and the wrapper that refuses writes.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, NoReturn, TypeVar
 from urllib.parse import parse_qsl
@@ -154,6 +154,9 @@ class ReadOnlyStore(EventStore):
 
     def _read_events(self, head: SessionHead, start: int, stop: int) -> list[Event]:
         return self._inner.snapshot(head.header.id, at=head.length).read(start, stop)
+
+    def _place(self) -> Hashable:
+        return self._inner._place()
 
     def _verify(self) -> Iterator[Finding]:
         return self._inner.verify()

@@ -7,8 +7,9 @@ session that is live is never touched.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from attrs import Attribute, field, frozen
@@ -27,7 +28,16 @@ if TYPE_CHECKING:
     from eventlog.live import LiveSessions
     from eventlog.store import EventStore
 
-__all__ = ["PruneAccount", "PrunePolicy", "Pruned", "Spared", "can_archive", "prune"]
+__all__ = [
+    "PruneAccount",
+    "PrunePolicy",
+    "Pruned",
+    "Spared",
+    "can_archive",
+    "is_same",
+    "place_of",
+    "prune",
+]
 
 WINDOW_EVENTS: Final = 512
 
@@ -157,8 +167,8 @@ def prune(
         live: The sessions of this process; none of them is touched.
 
         archive: Where each session is copied to, compared event by event and compressed
-            before it is deleted. *store* itself: it is compressed where it lies, and
-            not deleted. None deletes without a copy.
+            before it is deleted. *store* itself, however it was opened: it is compressed
+            where it lies, and not deleted. None deletes without a copy.
 
         now_ms: The present, Unix milliseconds; None is the clock's.
 
@@ -209,6 +219,20 @@ def _check_others(live: object, archive: object) -> None:
             raise InvalidArgument(name, reason)
 
 
+def is_same(one: EventStore, other: EventStore) -> bool:
+    """Tell whether both are one store: what is deleted in one is gone in the other, too."""
+    return one is other or one._place() == other._place()
+
+
+def place_of(location: str) -> Hashable:
+    """What tells a folder or file from every other one, whatever the ways to it are called."""
+    try:
+        status = os.stat(location)
+    except (OSError, ValueError):
+        return location
+    return status.st_dev, status.st_ino
+
+
 def can_archive(store: EventStore) -> bool:
     """Tell whether *store* has a form for sessions at rest; a wrapper may say so in vain."""
     from eventlog.store import EventStore
@@ -251,7 +275,7 @@ def _take(
     if dry_run:
         return None
     try:
-        if archive is store:
+        if archive is not None and is_same(archive, store):
             kept = store.archive(session_id)
             return None if kept else ("no archive", "its store has no archive")
         if archive is not None:

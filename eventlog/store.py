@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from errno import EIO
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -34,7 +33,7 @@ from eventlog.fold_cache import FoldCache
 from eventlog.log import pinned_length
 from eventlog.model import Batch, Event, Fault, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.paging import check_page, head_page, ids_of_token
-from eventlog.pruning import PruneAccount, PrunePolicy, prune
+from eventlog.pruning import PruneAccount, PrunePolicy, place_of, prune
 from eventlog.snapshot import LogSnapshot, MeteredTables, ScanMeter
 from eventlog.stored_snapshot import StoredSnapshot
 from eventlog.tables import ViewTables
@@ -164,6 +163,10 @@ class EventStore(ABC):
     def _identity(self, head: SessionHead) -> Hashable:
         """What tells *head*'s log from a later one with the same id and header."""
         return head.header
+
+    def _place(self) -> Hashable:
+        """What tells this store from every other one, however either was opened."""
+        return type(self), place_of(self.location)
 
     # What every store does alike.
 
@@ -451,12 +454,7 @@ class EventStore(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from .failures import Damaged, corrupt
 from .logs import read_events
 from .records import SESSION_COLUMNS, SessionRow
 
-__all__ = ["changed", "is_alive", "page", "session_row", "window"]
+__all__ = ["changed", "is_alive", "origin", "page", "session_row", "window"]
 
 HEAD: Final = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = %b AND ordinal IS NOT NULL"
 
@@ -160,6 +160,16 @@ def changed(database: Database, since: str | None) -> ChangeSet:
 
 def _no_token() -> InvalidArgument:
     return InvalidArgument("since", "is no token of this store")
+
+
+def origin(database: Database) -> str | None:
+    """Return the id of the store, None where there is none yet."""
+
+    def ask(connection: Connection | None) -> Any:
+        return connection and connection.execute("SELECT store::text FROM about").fetchone()
+
+    found = database.read(ask)
+    return None if found is None else str(found[0])
 
 
 def is_alive(connection: Connection, ordinal: int) -> bool:

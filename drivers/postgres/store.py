@@ -4,7 +4,7 @@ The store in PostgreSQL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -21,7 +21,7 @@ from eventlog.values import check_index, check_session_id, shown
 
 from . import writing
 from .database import Database
-from .reading import changed, is_alive, page, session_row, window
+from .reading import changed, is_alive, origin, page, session_row, window
 from .records import SessionRow
 from .repairing import repaired
 from .tables import RowTables
@@ -199,6 +199,10 @@ class PostgresStore(EventStore):
 
     def _children(self, parent_id: str, after: HeadKey | None, limit: int) -> HeadPage:
         return page(self._database, parent_id, after, limit, self.meter)
+
+    def _place(self) -> Hashable:
+        # A server has many names.
+        return origin(self._database) or self.location
 
     def _changes(self, since: str | None) -> ChangeSet:
         found = changed(self._database, since)

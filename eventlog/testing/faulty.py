@@ -5,7 +5,7 @@ A store that fails on purpose, once its countdown has run out.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from threading import Lock
 from typing import Literal, NoReturn, TypeVar
 
@@ -137,6 +137,9 @@ class FaultyStore(EventStore):
 
     def _delete(self, session_id: str, forget: bool) -> bool:
         return self._passed("delete", lambda: self._inner.delete(session_id, forget=forget))
+
+    def _place(self) -> Hashable:
+        return self._inner._place()
 
     def _verify(self) -> Iterator[Finding]:
         return self._inner.verify()

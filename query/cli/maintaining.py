@@ -21,6 +21,7 @@ from eventlog.pruning import (
     Spared,
     archive_session,
     can_archive,
+    is_same,
     prune,
 )
 from eventlog.store import EventStore
@@ -274,10 +275,9 @@ def _complain_of_spared(spared: Sequence[Spared]) -> Iterator[int]:
 def _pruned_into(
     store: EventStore, target: EventStore, policy: PrunePolicy, applied: bool
 ) -> PruneAccount:
-    same = type(store) is type(target) and store.location == target.location
-    if same:
+    if is_same(store, target):
         _check_archives(store, "--archive takes another one")
-    return prune(store, policy, dry_run=not applied, archive=store if same else target)
+    return prune(store, policy, dry_run=not applied, archive=target)
 
 
 _UNITS_MS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from eventlog import EventStore, LiveSessions, PrunePolicy, open_store
+from eventlog import EventStore, LiveSessions, PrunePolicy, ReadOnlyStore, open_store
 from eventlog.errors import InvalidArgument, SequenceConflict, SessionDeleted, StoreReadOnly
-from eventlog.pruning import Pruned, Spared, archive_session, prune
+from eventlog.pruning import Pruned, Spared, archive_session, is_same, prune
 from support import corpus, make_header, message, messages
 
 DAY_MS = 86_400_000
@@ -160,6 +160,31 @@ def test_a_jsonl_store_is_its_own_archive(tmp_path: Path) -> None:
         assert 2 == len(account.pruned)
         assert 4 == len(ids(store))
     assert 2 == len(list(tmp_path.glob("*.zst")))
+
+
+@pytest.mark.parametrize("driver", ["lmdb", "jsonl"])
+def test_a_store_is_not_pruned_into_itself(tmp_path: Path, driver: str) -> None:
+    """
+    Opened a second time, by another way to the same folder, it is no archive to delete for:
+    what cannot be compressed where it lies is left, and nothing is lost.
+    """
+    (tmp_path / "way").symlink_to(tmp_path, target_is_directory=True)
+    with (
+        filled(f"{driver}:{tmp_path / 'store'}") as store,
+        open_store(f"{driver}:{tmp_path / 'way' / 'store'}") as again,
+    ):
+        policy = PrunePolicy(365 * DAY_MS)
+        account = prune(store, policy, dry_run=False, archive=again, now_ms=NOW_MS)
+        wrapped = ReadOnlyStore(again)
+
+        assert is_same(store, again)
+        assert is_same(store, wrapped)
+        assert not is_same(store, open_store("memory:"))
+        assert not is_same(open_store("memory:"), open_store("memory:"))
+        assert 4 == len(ids(store))
+        assert 4 == sum(2 == len(store.snapshot(name).read(0, 9)) for name in ids(store))
+        compressed, left = len(account.pruned), len(account.spared)
+        assert (compressed, left) == ((2, 0) if driver == "jsonl" else (0, 2))
 
 
 def test_a_store_open_for_reading_is_only_told_about(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from eventlog import LiveSessions, Recorder, open_store
+from eventlog import LiveSessions, PrunePolicy, Recorder, open_store
 from eventlog.drivers.postgres import PostgresStore
 from eventlog.drivers.postgres.url import Address
 from eventlog.errors import InvalidArgument, StoreUnavailable, UnsupportedFormat
+from eventlog.pruning import is_same
 from eventlog.query import SessionQuery
 from eventlog.query.cli import main
 from eventlog.testing import make_header, message, messages
@@ -201,6 +202,30 @@ def test_index_is_that_of_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             store.append(make_header(), messages(1))
             assert [] == found(store, "zebra")
         assert 2 == len(list(cache.glob("*.sqlite3")))
+
+
+def test_a_store_is_not_pruned_into_itself(tmp_path: Path) -> None:
+    """
+    A server has many names. Under another one a store is no archive to delete for.
+    """
+    server = need_server()
+    schema = f"schema={schema_of(tmp_path)}"
+    with (
+        open_store(f"{server.url}&{schema}") as store,
+        open_store(f"{server.tcp_url()}?{schema}") as again,
+        store_at(tmp_path / "other") as other,
+    ):
+        assert not is_same(store, other)
+        store.append(make_header(created_at=1), messages(2))
+        account = store.prune(PrunePolicy(1), dry_run=False, archive=again)
+
+        assert store.location != again.location
+        assert is_same(store, again)
+        assert not is_same(store, other)
+        assert [("s1", "no archive")] == [(one.session_id, one.kind) for one in account.spared]
+        assert 2 == len(store.snapshot("s1").read(0, 9))
+        assert 1 == len(store.prune(PrunePolicy(1), dry_run=False, archive=other).pruned)
+        assert 2 == len(other.snapshot("s1").read(0, 9))
 
 
 def test_opening_connects_nowhere_and_imports_late() -> None:
