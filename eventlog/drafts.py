@@ -137,9 +137,8 @@ class SessionDraft:
                     return self.replace(first, last, type, time, data, cites=cites)
                 # A result cannot stand for a stretch.
                 self.drop(first, last, time, data["origin"])
-        number = self._add(Entry(self.header.id, type, time, data, APPEND, tuple(cites)))
-        self.nodes.append(number)
-        return number
+        self.nodes.append(self.count)
+        return self._add(Entry(self.header.id, type, time, data, APPEND, tuple(cites)))
 
     def replace(
         self,

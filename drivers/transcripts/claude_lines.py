@@ -352,8 +352,11 @@ class ClaudeSession:
             for name, item in value.items()
             if name not in SAID and not (name in common and common[name] == item)
         }
-        timestamp = value.get("timestamp")
-        if timestamp is not None and (self._moment is None or not _is_plain_time(timestamp)):
+        timestamp: JSONValue = value.get("timestamp")
+        if timestamp is not None and not (
+            # As it is always written it says no more than the event's time.
+            self._moment is not None and len(timestamp) == 24 and timestamp[23] == "Z"
+        ):
             fields["timestamp"] = timestamp
         if "uuid" in value and value["uuid"] != key:
             fields["uuid"] = value["uuid"]
@@ -368,11 +371,6 @@ class ClaudeSession:
         if value is not record.value:
             fields["carrier"] = _carrier(record.value, common)
         return record.origin(TOOL, key, fields)
-
-
-def _is_plain_time(timestamp: JSONValue) -> bool:
-    """Tell whether a time is written as every time is: in UTC, to the millisecond."""
-    return type(timestamp) is str and len(timestamp) == 24 and timestamp[23] == "Z"
 
 
 def _sibling(origin: Object, key: str) -> Object:
