@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b, file_digest
+from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
+from eventlog.digests import FileDigests
 from eventlog.errors import InvalidArgument
 from eventlog.model import Event, SessionHeader, SurfaceOp
 from eventlog.values import JSONValue
@@ -318,11 +319,17 @@ class TranscriptSource(ABC):
         Return what is equal for equal contents of *transcript*, here a digest of the
         file; None where there is no such thing.
 
+        Cost: O(bytes of the file); O(1) where this source was asked about it before, and
+        it has not changed since.
+
         Raises:
             OSError: The system refuses to read it.
         """
-        with transcript.path.open("rb", buffering=0) as file:
-            return file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+        return self._digests.of(transcript.path)
+
+    @cached_property
+    def _digests(self) -> FileDigests:
+        return FileDigests()
 
 
 def load_sources() -> dict[str, TranscriptSource]:
