@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
-from eventlog.errors import EventLogError, InvalidArgument, StoreReadOnly
+from eventlog.errors import EventLogError, InvalidArgument, StoreReadOnly, StoreUnavailable
 from eventlog.findings import Finding, Gap
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead
 from eventlog.snapshot import ForwardedSnapshot, LogSnapshot
@@ -45,7 +45,7 @@ def open_store(url: str, *, read_only: bool = False) -> EventStore:
 
         MissingExtra: The driver needs packages that are not installed.
 
-        StoreUnavailable: The medium cannot be reached.
+        StoreUnavailable: The medium cannot be reached, or no driver is found at all.
     """
     if type(url) is not str:
         raise InvalidArgument("url", f"must be a str, not {type(url).__name__}")
@@ -53,6 +53,10 @@ def open_store(url: str, *, read_only: bool = False) -> EventStore:
     points = entry_points(group=DRIVERS_GROUP)
     # An editable installation may be listed twice.
     drivers = {point.value: point for point in points if point.name == scheme}
+    if not points:
+        # Python passes over what it may not open, or cannot while no file can be opened.
+        reason = "no drivers are found: it is not installed, or its files cannot be opened"
+        raise StoreUnavailable("agent-eventlog", reason)
     if not colon or not drivers:
         known = ", ".join(f"{name}:" for name in sorted({point.name for point in points}))
         # No more of the URL, here and below: it may hold a password.

@@ -17,6 +17,7 @@ from eventlog.drivers.lmdb import LmdbStore
 from eventlog.drivers.memory import MemoryStore
 from eventlog.errors import InvalidArgument, StoreReadOnly
 from eventlog.testing import FaultyStore, make_header, messages
+from support.processes import output, script
 
 ON_DISK = [("lmdb", LmdbStore), ("jsonl", JsonlStore)]
 
@@ -185,3 +186,27 @@ def test_driver_that_is_none_is_told_by_name(
         open_store("odd:x")
 
     assert ("url", True) == (caught.value.name, said in caught.value.reason)
+
+
+def test_no_driver_at_all_is_no_fault_of_the_url(tmp_path: Path) -> None:
+    """
+    Where no file can be opened no driver is found, and the URL was blamed: it must start
+    with one of nothing.
+    """
+    program = """
+        import os, resource
+        from eventlog import errors, open_store
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        try:
+            while True:
+                os.open(os.devnull, os.O_RDONLY)
+        except OSError:
+            pass
+        try:
+            open_store("memory:")
+        except errors.StoreUnavailable as error:
+            print(error)
+    """
+    out = output(script(program))
+    assert out.startswith("agent-eventlog is not available: no drivers are found")
