@@ -65,9 +65,11 @@ class LockedLog:
         return self
 
     def __exit__(self, *unused: object) -> None:
-        self._end_folding()
-        if self._file is not None:
-            self._file.close()
+        try:
+            self._end_folding()
+        finally:
+            if self._file is not None:
+                self._file.close()
 
     @property
     def header(self) -> SessionHeader | None:
@@ -82,8 +84,11 @@ class LockedLog:
         if self._file is None or self._layout is None:
             return MemoryTables()
         self._end_folding()
-        self._folding = self._logs.folded(self._file, self._layout, self._layout.length)
-        return self._folding.__enter__()
+        folding = self._logs.folded(self._file, self._layout, self._layout.length)
+        tables = folding.__enter__()
+        # Not before: one that an interrupt kept from being entered cannot be left.
+        self._folding = folding
+        return tables
 
     def _end_folding(self) -> None:
         """Let other threads use the surface."""
