@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from threading import RLock
 from weakref import WeakSet
 
@@ -185,13 +185,16 @@ class Logs:
             return read_window(file, layout, start, stop)
 
         scan = Scan(file, layout, self._scanned.get(layout.identity))
-        with ExitStack() as held:
-            try:
-                folded = self.folds.tables(layout.identity, length, read, scan=scan)
-                tables = held.enter_context(folded)
-            finally:
+        is_told = False
+        # Not by an ExitStack: after an interrupt it can hold the fold until it is collected.
+        try:
+            with self.folds.tables(layout.identity, length, read, scan=scan) as tables:
                 self.scanned(layout, *scan.position)
-            yield tables
+                is_told = True
+                yield tables
+        finally:
+            if not is_told:
+                self.scanned(layout, *scan.position)
 
     def scanned(self, layout: Layout, seq: int, offset: int) -> None:
         """Remember that all lines before *offset* were scanned, where *seq* has to stand."""
