@@ -20,9 +20,10 @@ from eventlog.errors import (
 )
 from eventlog.model import FORMAT_VERSION, Batch, Event, SessionHeader
 from eventlog.surface import Step, plan_batch
-from eventlog.tables import FoldTables
+from eventlog.tables import FoldTables, MemoryTables
 
 __all__ = [
+    "AbsentLog",
     "Admission",
     "ReadableLog",
     "WritableLog",
@@ -85,6 +86,23 @@ class ReadableLog(Protocol):
 
     def read(self, start: int, stop: int) -> list[Event]:
         """Return the stored events of ``[start, stop)``, which is within the log."""
+
+
+class AbsentLog:
+    """The log of a session that does not exist, for a store that has nothing to look into."""
+
+    header: SessionHeader | None = None
+    length = 0
+    deleted = False
+
+    @property
+    def tables(self) -> FoldTables:
+        """Tables of nothing, anew each time."""
+        return MemoryTables()
+
+    def read(self, start: int, stop: int) -> list[Event]:
+        """Return nothing: there is nothing to be read."""
+        return []
 
 
 class WritableLog(ReadableLog, Protocol):

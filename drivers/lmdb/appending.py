@@ -10,11 +10,10 @@ from time import monotonic
 
 import lmdb
 
-from eventlog.admission import Admission, ReadableLog, WritableLog, admit
+from eventlog.admission import AbsentLog, Admission, ReadableLog, WritableLog, admit
 from eventlog.errors import EventLogError
 from eventlog.locks import unowned
-from eventlog.model import Batch, Event, SessionHeader
-from eventlog.tables import FoldTables, MemoryTables
+from eventlog.model import Batch
 
 from .group import Request
 from .handle import Databases
@@ -57,10 +56,10 @@ class Appender:
                 request = Request(batches)
                 self._environment.group.submit(request, self._commit)
                 return request.results
-            return [_outcome(judged(_Absent(), batch)) for batch in batches]
+            return [_outcome(judged(AbsentLog(), batch)) for batch in batches]
         with self._environment.reading() as reading:
             if reading.databases is None:
-                return [_outcome(judged(_Absent(), batch)) for batch in batches]
+                return [_outcome(judged(AbsentLog(), batch)) for batch in batches]
             return [_judged_in(reading.transaction, reading.databases, batch) for batch in batches]
 
     @contextmanager
@@ -85,7 +84,7 @@ class Appender:
         ):
             with environment.reading() as reading:
                 if reading.databases is None:
-                    log: ReadableLog = _Absent()
+                    log: ReadableLog = AbsentLog()
                 else:
                     log = Log(reading.transaction, reading.databases, session_id)
                 yield _Held(log, admissions)
@@ -169,23 +168,8 @@ def _any_is_new(batches: Sequence[Batch]) -> bool:
     """Tell whether an empty store would take any of *batches*."""
     return any(
         isinstance(admission, Admission) and admission.events
-        for admission in (judged(_Absent(), batch) for batch in batches)
+        for admission in (judged(AbsentLog(), batch) for batch in batches)
     )
-
-
-class _Absent:
-    """A session of a store where nothing is."""
-
-    header: SessionHeader | None = None
-    length = 0
-    deleted = False
-
-    @property
-    def tables(self) -> FoldTables:
-        return MemoryTables()
-
-    def read(self, start: int, stop: int) -> list[Event]:
-        return []
 
 
 class _Held:

@@ -10,10 +10,9 @@ from typing import Any, Final, LiteralString
 
 from psycopg import sql
 
-from eventlog.admission import ReadableLog, WritableLog, admit
+from eventlog.admission import AbsentLog, ReadableLog, WritableLog, admit
 from eventlog.errors import EventLogError, StoreUnavailable
-from eventlog.model import Batch, Event, SessionHeader
-from eventlog.tables import FoldTables, MemoryTables
+from eventlog.model import Batch
 
 from .connections import Connection
 from .database import Database
@@ -113,7 +112,7 @@ def _judged(database: Database, groups: Groups) -> Outcomes:
 
     def judge(connection: Connection | None) -> Outcomes:
         if connection is None:
-            absent = _Absent()
+            absent = AbsentLog()
             return {key: [_outcome(absent, one) for one in group] for key, group in groups.items()}
         rows = _rows(connection, LOOK, [key.encode() for key in groups])
         return {key: _each(connection, key, rows, group) for key, group in groups.items()}
@@ -168,21 +167,6 @@ def _outcome(log: ReadableLog, batch: Batch, target: WritableLog | None = None) 
     if admission.events and target is not None:
         target.write(admission)
     return admission.length
-
-
-class _Absent:
-    """A session of a store where nothing is."""
-
-    header: SessionHeader | None = None
-    length = 0
-    deleted = False
-
-    @property
-    def tables(self) -> FoldTables:
-        return MemoryTables()
-
-    def read(self, start: int, stop: int) -> list[Event]:
-        return []
 
 
 @contextmanager
