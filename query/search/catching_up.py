@@ -22,11 +22,12 @@ from eventlog.errors import (
 )
 from eventlog.model import Fault, HeadKey, HeadPage, SessionHead
 from eventlog.snapshot import LogSnapshot
-from eventlog.store import EventStore
+from eventlog.store import ChangeSet, EventStore
 
 from ..corpus import LiveSource
 from ..faults import fault_of_denied
 from .database import CORRUPT, Database, DatabaseFailure
+from .index_tables import FAULTS_MAX
 from .layout import state_number
 from .writing import READ_EVENTS, IndexWriter
 
@@ -68,17 +69,7 @@ class CatchUp:
         Cost: the sessions that changed: what is new of them, and a commit.
         """
         db, writer = self._db, self._writer
-        token = db.value("SELECT value FROM state WHERE name = 'token'")
-        if token is not None and verify and not self._resembles(store):
-            token = None
-        try:
-            changes = store.changes(token)
-        except InvalidArgument:
-            if token is None:
-                raise
-            # The store was made anew: the token is none of its own.
-            token = None
-            changes = store.changes()
+        token, changes = self._news(store, verify=verify)
         changed = set(changes.session_ids)
         if token is None:
             changed.update(row[0] for row in db.execute("SELECT id FROM session"))
@@ -158,6 +149,48 @@ class CatchUp:
             self._writer.begin()
             self._db.execute("INSERT OR IGNORE INTO ahead VALUES(?)", (log.header.id,))
             self._index(log)
+
+    def missing(self, store: EventStore, *, verify: bool) -> tuple[Fault, ...]:
+        """
+        Return a fault for each session that is not indexed as it is. Writes nothing.
+
+        Args:
+            verify: As for :meth:`store`.
+        """
+        _, changes = self._news(store, verify=verify)
+        faults = []
+        for session_id in changes.session_ids[:FAULTS_MAX]:
+            self._tick()
+            try:
+                log = store.snapshot(session_id)
+                if self._is_news(log):
+                    known = self._writer.find(session_id)
+                    covered = 0 if known is None else min(known.length, log.length)
+                    detail = f"indexed {covered} of {log.length} events"
+                    if covered == log.length:
+                        detail = "another log of this session is indexed"
+                    faults.append(Fault(session_id, None, "behind", detail))
+            except (SessionNotFound, ValueRejected):
+                continue  # deleted, or an id that the feed has and no session can have
+            except UNREADABLE as error:
+                faults.append(_fault(store, session_id, error))
+        if len(changes.session_ids) > FAULTS_MAX:
+            detail = f"{len(changes.session_ids)} sessions may not be indexed yet"
+            faults.append(Fault(None, None, "behind", detail))
+        return tuple(faults)
+
+    def _news(self, store: EventStore, *, verify: bool) -> tuple[str | None, ChangeSet]:
+        """
+        Return the token that the index is at, None where it holds for nothing that is in
+        *store*, and what changed since.
+        """
+        token = self._db.value("SELECT value FROM state WHERE name = 'token'")
+        if token is not None and not (verify and not self._resembles(store)):
+            try:
+                return token, store.changes(token)
+            except InvalidArgument:
+                pass  # the store was made anew: the token is none of its own
+        return None, store.changes()
 
     def _is_news(self, log: LogSnapshot) -> bool:
         known = self._writer.find(log.header.id)

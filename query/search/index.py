@@ -171,9 +171,10 @@ class EmbeddedIndex(SearchProvider):
             lexicon = IndexLexicon(read, limits, searched=searched, hidden=tables.hidden > 0)
             spelling = Spelling(lexicon, request.spelling)
             faults = tables.faults()
-            if not covered:
+            if not covered and isinstance(source, EventStore):
                 with _told():
-                    faults = (*faults, *tables.missing(source))
+                    catch_up = CatchUp(db, writer, _ticking(request.cancel))
+                    faults = (*faults, *catch_up.missing(source, verify=self._is_new(source)))
             return Answer(
                 self._corpus_matches(read, request, limits, excluded, spelling),
                 searched,
@@ -253,12 +254,14 @@ class EmbeddedIndex(SearchProvider):
                 self._file.clear()
             catch_up = CatchUp(db, writer, _ticking(cancel))
             if isinstance(source, EventStore):
-                verified = (self._file.builds, ref(source))
-                catch_up.store(source, verify=self._verified != verified)
-                self._verified = verified
+                catch_up.store(source, verify=self._is_new(source))
+                self._verified = (self._file.builds, ref(source))
             else:
                 catch_up.live(source)
             return True
+
+    def _is_new(self, store: EventStore) -> bool:
+        return self._verified != (self._file.builds, ref(store))
 
     def _reader(self) -> Read:
         build = self._file.builds

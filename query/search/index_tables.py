@@ -9,15 +9,13 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from eventlog.model import Fault
-from eventlog.store import EventStore
 
-from ..corpus import LiveSource
 from .database import Database
 from .layout import state_number
 from .narrowing import DocumentScope, SessionScope
 from .parsing import Query
 
-__all__ = ["IndexTables"]
+__all__ = ["FAULTS_MAX", "IndexTables"]
 
 FAULTS_MAX: Final = 50
 """So many faults are told of at most; the last one then says how many there are."""
@@ -156,26 +154,6 @@ class IndexTables:
         if len(faults) > FAULTS_MAX:
             count = self._db.value(f"SELECT count(*) FROM fault{condition}", values)
             faults[-1] = Fault(None, None, "more", f"{count} faults in all")
-        return tuple(faults)
-
-    def missing(self, source: EventStore | LiveSource) -> tuple[Fault, ...]:
-        """Return a fault for each session that is not wholly indexed."""
-        if not isinstance(source, EventStore):
-            return ()
-        token = self._db.value("SELECT value FROM state WHERE name = 'token'")
-        changed = source.changes(token).session_ids
-        faults = []
-        for session_id in changed[:FAULTS_MAX]:
-            head = source.head(session_id)
-            length = self._db.value("SELECT length FROM session WHERE id = ?", (session_id,)) or 0
-            if head is not None and head.length > length:
-                faults.append(
-                    Fault(session_id, None, "behind", f"indexed {length} of {head.length} events")
-                )
-        if len(changed) > FAULTS_MAX:
-            faults.append(
-                Fault(None, None, "behind", f"{len(changed)} sessions may not be indexed yet")
-            )
         return tuple(faults)
 
     def _numbers(self, statement: str, names: Collection[str]) -> list[int]:

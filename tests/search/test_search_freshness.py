@@ -289,29 +289,6 @@ def test_several_processes_build_one_index(tmp_path: Path, cache: Path) -> None:
         index.close()
 
 
-def test_reading_behind_another_indexer_says_so(stored: EventStore, cache: Path) -> None:
-    """
-    While another process goes on indexing, a search over sessions answers from what there
-    is and names what is missing; the search of one session reads its log.
-    """
-    filled(stored, ["needle"], "s1")
-    index = store_index(stored, DEFAULT_VOCABULARY, wait_s=0.05)
-    query = SessionQuery(store=stored, search=index)
-    assert ["s1"] == sessions_found(query, "needle")
-    filled(stored, ["needle"], "s2")
-    from eventlog.query.search.location import FileLock
-
-    with FileLock(index_file(cache).with_suffix(".lock")).held(wait_s=1) as held:
-        assert held
-        page = query.search_sessions("needle")
-        assert ["s1"] == [hit.record.header.id for hit in page.items]
-        assert [("s2", "behind")] == [(fault.session_id, fault.kind) for fault in page.faults]
-        assert [0] == found(query, "needle", "s2")
-
-    assert {"s1", "s2"} == set(sessions_found(query, "needle"))
-    index.close()
-
-
 def test_a_forked_child_searches_by_itself(stored: EventStore, query: SessionQuery) -> None:
     """A child of a process with an open index opens its own, and the parent goes on."""
     filled(stored, ["needle"])

@@ -1,0 +1,90 @@
+"""Search while another process goes on indexing: what is missing is named, the rest is found."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from eventlog import EventStore, open_store
+from eventlog.query import EmbeddedIndex, SearchPage, SessionHit, SessionQuery
+from eventlog.query.search.engines import store_index
+from eventlog.query.search.location import FileLock
+from eventlog.vocabulary import DEFAULT_VOCABULARY
+from support.searching import filled, found, sessions_found
+
+Behind = Callable[[EventStore], SessionQuery]
+
+
+@pytest.fixture
+def behind(stored: EventStore, cache: Path) -> Iterator[Behind]:
+    """Makes queries over a store whose index has s1 and s2, and is held by somebody else."""
+    filled(stored, ["needle"], "s1")
+    filled(stored, ["needle"], "s2")
+    index: EmbeddedIndex = store_index(stored, DEFAULT_VOCABULARY, wait_s=0.05)
+    assert {"s1", "s2"} == set(sessions_found(SessionQuery(store=stored, search=index), "needle"))
+    (path,) = cache.glob("*.sqlite3")
+    with FileLock(path.with_suffix(".lock")).held(wait_s=1) as held:
+        assert held
+        yield lambda store: SessionQuery(store=store, search=index)
+    index.close()
+
+
+def faults(page: SearchPage[SessionHit]) -> list[tuple[str | None, str]]:
+    return [(fault.session_id, fault.kind) for fault in page.faults]
+
+
+def test_a_new_session_is_named(stored: EventStore, behind: Behind) -> None:
+    """A search over sessions answers from what there is; that of one session reads its log."""
+    filled(stored, ["needle"], "s3")
+    query = behind(stored)
+
+    page = query.search_sessions("needle")
+
+    assert {"s1", "s2"} == {hit.record.header.id for hit in page.items}
+    assert [("s3", "behind")] == faults(page)
+    assert [0] == found(query, "needle", "s3")
+
+
+def test_a_session_made_anew_is_named(stored: EventStore, behind: Behind) -> None:
+    """
+    A session that was deleted and made anew, no longer than before, counted as indexed: its
+    old words were found, its new ones were not, and nothing said so.
+    """
+    stored.delete("s2", forget=True)
+    filled(stored, ["thimble"], "s2", created_at=9)
+
+    page = behind(stored).search_sessions("thimble")
+
+    assert () == page.items
+    assert [("s2", "behind")] == faults(page)
+
+
+def test_a_store_made_anew_is_named(stored: EventStore, behind: Behind, tmp_path: Path) -> None:
+    """Another store at the place of the one that was indexed is one that is not indexed yet."""
+    root = tmp_path / "store"
+    scheme = "jsonl" if [*root.glob("*.jsonl")] else "lmdb"
+    stored.close()
+    shutil.rmtree(root)
+    with open_store(f"{scheme}:{root}") as store:
+        filled(store, ["thimble"], "s3")
+
+        page = behind(store).search_sessions("thimble")
+
+    assert () == page.items
+    assert [("s3", "behind")] == faults(page)
+
+
+@pytest.mark.parametrize("stored", ["jsonl"], indirect=True)
+def test_j4_one_damaged_session_is_a_fault_of_its_own(
+    stored: EventStore, behind: Behind, tmp_path: Path
+) -> None:
+    """A session that cannot be read made the whole search fail while somebody else was indexing."""
+    (tmp_path / "store" / "s2.jsonl").write_bytes(b"{garbage\n")
+
+    page = behind(stored).search_sessions("needle")
+
+    assert ["s1"] == [hit.record.header.id for hit in page.items]
+    assert [("s2", "header")] == faults(page)
