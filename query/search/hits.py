@@ -11,7 +11,7 @@ from eventlog.model import Event, Fault
 from eventlog.vocabulary import Vocabulary
 
 from ..corpus_snapshot import CorpusSnapshot
-from ..errors import Code, SessionQueryError
+from ..errors import Code, SessionQueryError, check_cancel
 from ..faults import fault_of
 from ..filters import Text
 from ..records import EventRecord
@@ -45,6 +45,8 @@ class HitMaker:
         excerpt_bytes: How long an excerpt may be.
 
         faults: Takes what cannot be read.
+
+        cancel: Asked before each text that is read to be filtered by.
     """
 
     def __init__(
@@ -55,16 +57,19 @@ class HitMaker:
         *,
         excerpt_bytes: int,
         faults: list[Fault],
+        cancel: Callable[[], bool] | None,
     ) -> None:
         self._query = query
         self._snapshot = snapshot
         self._vocabulary = vocabulary
         self._excerpt_bytes = excerpt_bytes
         self._faults = faults
+        self._cancel = cancel
         self._read: dict[tuple[str, int], tuple[CorpusSnapshot, Event, str] | None] = {}
 
     def accepts(self, match: Match, texts: Sequence[Text]) -> bool:
         """Tell whether the text of *match* can be read and passes *texts*."""
+        check_cancel(self._cancel)
         found = self._found(match)
         if found is None:
             return False

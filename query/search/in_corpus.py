@@ -174,6 +174,7 @@ def _search(
         vocabulary,
         excerpt_bytes=search.excerpt_bytes,
         faults=faults,
+        cancel=cancel,
     )
     given_live = set() if live is None else live.given
 

@@ -127,7 +127,12 @@ def search_events(
     )
     faults: list[Fault] = []
     maker = HitMaker(
-        query, lambda _: log, vocabulary, excerpt_bytes=search.excerpt_bytes, faults=faults
+        query,
+        lambda _: log,
+        vocabulary,
+        excerpt_bytes=search.excerpt_bytes,
+        faults=faults,
+        cancel=cancel,
     )
 
     def drawn(engine: SearchProvider) -> tuple[Answer, list[tuple[Match, float]], Place | None]:

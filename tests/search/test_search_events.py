@@ -245,6 +245,30 @@ def test_bad_arguments(
         query.search_events(**({"session_id": "s1", "query": "a"} | options))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("across", [False, True])
+def test_a_search_by_text_asks_cancel_on_the_way(
+    memory: EventStore, query: SessionQuery, across: bool
+) -> None:
+    """
+    What is looked for to the letter is looked for by reading match after match, and a
+    search that found nothing asked whether it was still wanted only at its end.
+    """
+    filled(memory, [f"needle {n}" for n in range(100)])
+    asked: list[int] = []
+
+    def cancel() -> bool:
+        asked.append(len(asked))
+        return len(asked) == 20
+
+    with raises(Code.ABORTED):
+        if across:
+            query = SessionQuery(store=memory)
+            query.search_sessions("needle", event_filters=[Text("absent")], cancel=cancel)
+        else:
+            query.search_events("s1", "needle", filters=[Text("absent")], cancel=cancel)
+    assert 20 == len(asked)
+
+
 def test_a_cursor_belongs_to_its_search(memory: EventStore, query: SessionQuery) -> None:
     """A cursor of another query, session, filter or order is refused."""
     filled(memory, ["same word"] * 5)
