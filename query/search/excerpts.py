@@ -60,12 +60,12 @@ def excerpt(text: str, query: Query, *, bytes_max: int = EXCERPT_BYTES) -> Excer
     Cost: O(bytes_max) and a search through *text*.
     """
     wanted = _wanted(query)
+    if len(text) <= bytes_max and len(text.encode()) <= bytes_max:
+        return Excerpt(text, 0, False, _merged(wanted.spans(text), 0, len(text)))
     region_start, region = 0, text
     if len(text) > 2 * SLICE_CHARS:
         region_start, region = _best_slice(text, wanted)
     spans = wanted.spans(region)
-    if len(text.encode()) <= bytes_max:
-        return Excerpt(text, 0, False, _merged(spans, 0, len(text)))
     focus = region_start + _focus(spans, bytes_max)
     # About a third before the match, counted in bytes, as characters may be wide.
     before = _tail_bytes(text[max(0, focus - bytes_max) : focus], bytes_max // 3)

@@ -194,6 +194,19 @@ def test_an_excerpt_is_centred_on_the_match() -> None:
         assert ["needle", "here"] == marked
 
 
+def test_a_long_text_that_fits_is_marked_where_its_words_stand() -> None:
+    """
+    An excerpt that may hold all of a long text had its marks where the words stand in the
+    part of it that was searched, not in the text.
+    """
+    text = "filler word " * 1_000 + "needle " + "filler word " * 100
+
+    part = excerpt(text, parse("needle"), bytes_max=len(text))
+
+    assert (text, False) == (part.text, part.truncated)
+    assert ["needle"] == [part.text[start:stop] for start, stop in part.highlights]
+
+
 def test_an_excerpt_shows_other_spellings() -> None:
     """What a misspelled word was taken for is marked like the word itself."""
     part = excerpt("a note on the database", parse("databse note"))
