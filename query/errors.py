@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, TypeVar
 
 from eventlog.errors import (
     CorruptLog,
@@ -20,9 +20,12 @@ from eventlog.errors import (
     UnsupportedFormat,
     ValueRejected,
 )
+from eventlog.model import Event
 from eventlog.values import check_session_id, shown
 
 __all__ = ["SessionQueryError", "SessionQueryErrorCode"]
+
+T = TypeVar("T")
 
 
 class SessionQueryErrorCode(StrEnum):
@@ -194,6 +197,21 @@ def check_cancel(cancel: Callable[[], bool] | None) -> None:
         )
     if cancel():
         raise SessionQueryError(Code.ABORTED, "the call was cancelled")
+
+
+def asked(answer: Callable[[Event], T], event: Event) -> T:
+    """
+    Return what a method of the vocabulary says of *event*; its functions are a harness's.
+
+    Raises:
+        SessionQueryError: INVALID_CONFIG: it fails.
+    """
+    try:
+        return answer(event)
+    except Exception as error:
+        raise SessionQueryError(
+            Code.INVALID_CONFIG, f"the vocabulary fails on {event.type} {event.seq}: {_said(error)}"
+        ) from error
 
 
 def _said(error: Exception) -> str:

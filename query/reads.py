@@ -15,7 +15,7 @@ from eventlog.values import is_seq, shown
 from eventlog.vocabulary import Vocabulary
 
 from .corpus_snapshot import CorpusSnapshot
-from .errors import Code, SessionQueryError, check_cancel
+from .errors import Code, SessionQueryError, asked, check_cancel
 from .filters import EventFilter, Seq, seq_range
 from .records import EventDocument, EventRecord, EventWindow, SurfaceSnapshot
 
@@ -30,7 +30,6 @@ __all__ = [
 ]
 
 Cancel: TypeAlias = Callable[[], bool]
-T = TypeVar("T")
 ItemT = TypeVar("ItemT", EventRecord, EventDocument)
 
 CHUNK_EVENTS: Final = 500
@@ -130,14 +129,14 @@ def documents(
             record.session_id,
             record.seq,
             record.type,
-            _told(vocabulary.role, event),
+            asked(vocabulary.role, event),
             record.time,
             record.event_class,
             record.inherited,
             text,
         )
         for record, event in _scan(log, start, None, filters, vocabulary, cancel)
-        if (text := _told(vocabulary.text, event))
+        if (text := asked(vocabulary.text, event))
     )
     return _filled(found, limit, log.length)
 
@@ -199,7 +198,7 @@ def _scan(
             record = _record(log, event, event_class)
 
             def text(event: Event = event) -> str:
-                return _told(vocabulary.text, event)
+                return asked(vocabulary.text, event)
 
             if all(test.matches(record, text) for test in tests):
                 yield record, event
@@ -228,16 +227,6 @@ def _record(log: CorpusSnapshot, event: Event, event_class: EventClass) -> Event
         event_class,
         event.seq < (log.header.seed_length or 0),
     )
-
-
-def _told(answer: Callable[[Event], T], event: Event) -> T:
-    """Ask the vocabulary, whose functions a harness writes."""
-    try:
-        return answer(event)
-    except Exception as error:
-        raise SessionQueryError(
-            Code.INVALID_CONFIG, f"the vocabulary fails on {event.type} {event.seq}: {error}"
-        ) from error
 
 
 def _runs(seqs: Sequence[int]) -> Iterator[tuple[int, int]]:

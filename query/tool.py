@@ -6,7 +6,7 @@ longer sees.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from attrs import frozen
@@ -15,8 +15,9 @@ from eventlog.values import is_seq, shown
 
 from .corpus_snapshot import CorpusSnapshot
 from .cursors import Cursors
-from .errors import Code, SessionQueryError, check_id
+from .errors import Code, SessionQueryError, asked, check_id
 from .filters import Cwd, Ids, SessionFilter, Types
+from .reads import window
 from .search.answers import SearchHit, SearchPage
 from .search.engines import Engines
 from .search.in_corpus import CorpusSearch, search_sessions
@@ -25,6 +26,7 @@ from .search.parsing import QUERY_CHARS_MAX
 from .search.provider import SearchProvider
 from .session_query import SessionQuery
 from .tool_arguments import BadArguments, ToolArguments, read_arguments
+from .tool_bound import BeforeSeq, CallBound
 from .tool_kinds import event_types, message_types
 from .tool_text import (
     UNREAD,
@@ -39,12 +41,10 @@ from .tool_text import (
 __all__ = ["Scope", "SessionQueryTool", "ToolText", "session_query_tool"]
 
 Scope: TypeAlias = Literal["own", "cwd", "all"]
-BeforeSeq: TypeAlias = int | Callable[[], int | None] | None
 
 NAME: Final = "session_query"
 DEFAULT_LIMIT: Final = 10
 QUERY_IN_CURSOR_CHARS_MAX: Final = 200
-STEP_EVENTS: Final = 128
 
 
 def session_query_tool(
@@ -173,7 +173,7 @@ class SessionQueryTool:
         self._excerpt_bytes = excerpt_bytes
         self._kinds = kinds
         self._scope = scope
-        self._before_seq = before_seq
+        self._bound = CallBound(session_id, before_seq)
         self._cursors = Cursors(NAME, session_id, scope)
         self._full_cursors = Cursors(f"{NAME} in full", session_id, scope)
         self.self_gated = scope == "own"
@@ -299,6 +299,8 @@ class SessionQueryTool:
             if form != "more":
                 raise SessionQueryError(Code.INVALID_CURSOR, "it has another form")
             held, names, cursor = self._cursors.decode(body, str, list, str)
+            if not all(type(name) is str for name in names):
+                raise SessionQueryError(Code.INVALID_CURSOR, "its kinds are no names")
             if held and text not in ("", held):
                 raise BadArguments("this cursor belongs to another query")
             text, kinds = held or text, tuple(names)
@@ -341,14 +343,16 @@ class SessionQueryTool:
     def _entry(self, cursor: str) -> ToolText:
         """Answer with one entry of an earlier answer, in full."""
         session_id, seq, start = self._full_cursors.decode(cursor, str, int, int)
-        before = self._before() if session_id == self._session_id else None
-        log = self._query.corpus.snapshot(session_id)
-        if not self._may_read(log.header.id, log.header.cwd) or (
-            before is not None and seq >= before
-        ):
+        before = self._bound.seq(self._query.corpus) if session_id == self._session_id else None
+        if start < 0 or (before is not None and seq >= before):
             raise SessionQueryError(Code.INVALID_CURSOR, "it is none of this scope")
-        (event,) = self._query.read_event(session_id, seq).events
-        text = self._query.vocabulary.text(event)
+        try:
+            event = window(self._log(session_id), seq, 0, 0).target
+        except SessionQueryError as error:
+            if error.code not in (Code.SESSION_NOT_FOUND, Code.EVENT_NOT_FOUND):
+                raise
+            raise SessionQueryError(Code.STALE_CURSOR, "its entry is gone") from error
+        text = asked(self._query.vocabulary.text, event)
         label = f"seq {seq}" if self._scope == "own" else f"session {session_id}, seq {seq}"
         return ToolText(
             entry_text(
@@ -356,10 +360,22 @@ class SessionQueryTool:
             )
         )
 
-    def _may_read(self, session_id: str, cwd: str | None) -> bool:
-        if self._scope == "all" or session_id == self._session_id:
-            return True
-        return self._scope == "cwd" and cwd is not None and cwd == self._own_cwd()
+    def _log(self, session_id: str) -> CorpusSnapshot:
+        """
+        Return the log of a session in the scope. One that is missing, or cannot be read, is
+        as little in it as a foreign one: cursors can be made up to find out which ids exist.
+        """
+        is_free = self._scope == "all" or session_id == self._session_id
+        own_cwd = self._own_cwd() if self._scope == "cwd" and not is_free else None
+        if is_free or own_cwd is not None:
+            try:
+                log = self._query.corpus.snapshot(session_id)
+                if is_free or log.header.cwd == own_cwd:
+                    return log
+            except SessionQueryError:
+                if is_free:
+                    raise
+        raise SessionQueryError(Code.INVALID_CURSOR, "it is none of this scope")
 
     def _own_cwd(self) -> str | None:
         return self._query.corpus.snapshot(self._session_id).header.cwd
@@ -370,20 +386,6 @@ class SessionQueryTool:
             return message_types(self._query.vocabulary)
         return tuple(name for kind in kinds for name in self._kinds.get(kind, ()))
 
-    def _before(self) -> int | None:
-        """The seq from which on nothing of the own session is found."""
-        if callable(self._before_seq):
-            return self._before_seq()
-        if self._before_seq is not None:
-            return self._before_seq
-        try:
-            return open_step(self._query.corpus.snapshot(self._session_id))
-        except SessionQueryError as error:
-            if error.code is not Code.CORRUPT_SESSION:
-                raise
-            # Only a stored log is damaged, and then nothing is running in it.
-            return None
-
     def _session_filters(self) -> tuple[SessionFilter, ...]:
         if self._scope == "all":
             return ()
@@ -392,7 +394,7 @@ class SessionQueryTool:
         return (Ids((self._session_id,)),) if cwd is None else (Cwd((cwd,)),)
 
     def _search(self, text: str, types: tuple[str, ...], cursor: str | None, limit: int) -> _Found:
-        query, before = self._query, self._before()
+        query, before = self._query, self._bound.seq(self._query.corpus)
         engines = query.engines if self._engines is None else self._engines
         is_blank = not text.strip()
         page: SearchPage[Any]
@@ -440,24 +442,6 @@ class SessionQueryTool:
             # What else cannot be read may be none of a narrower scope.
             bool(page.faults) and (self._scope == "all" or page_is_own),
         )
-
-
-def open_step(log: CorpusSnapshot) -> int | None:
-    """
-    Return the seq of the step that is open at the end of a log, None where none is.
-
-    Cost: the events of the last step.
-    """
-    stop = log.length
-    while stop > 0:
-        start = max(0, stop - STEP_EVENTS)
-        for event in reversed(log.read(start, stop)):
-            if event.type == "step/start":
-                return event.seq
-            if event.type in ("step/end", "turn/start", "turn/end"):
-                return None
-        stop = start
-    return None
 
 
 def _json(arguments: dict[str, str], **more: str) -> str:

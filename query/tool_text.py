@@ -38,15 +38,16 @@ UNREAD: Final = "Part of the log is damaged or cannot be read, and was not searc
 _LABELS: Final = {"user/message": "user", "assistant/message": "assistant", "tool/result": "tool"}
 
 _FAILURES: Final = {
-    Code.CORRUPT_SESSION: "Search failed: the session's log is damaged where it was read.",
+    Code.CORRUPT_SESSION: "Search failed: the session's log is damaged where it was read. "
+    "Other words may find what is sound.",
     Code.INDEX_FAILED: "Search failed: the search index cannot be used now. Try again later.",
-    Code.PERSISTENCE_FAILED: "Search failed: the session store cannot be read.",
-    Code.SEARCH_DISABLED: "Search failed: search is switched off here.",
-    Code.SOURCE_CONFLICT: "Search failed: the session has two different headers.",
+    Code.PERSISTENCE_FAILED: "Search failed: the session store cannot be read. Try again later.",
+    Code.SEARCH_DISABLED: "Search failed: search is switched off here. Go on without it.",
     Code.STALE_CURSOR: "This cursor is no longer valid. Search again without it.",
     Code.INVALID_CURSOR: "This cursor is not one that this tool gave for this search. "
     "Search again without it.",
 }
+_UNEXPLAINED: Final = "Search failed, and will fail again. Go on without it."
 
 
 class ToolText(str):
@@ -82,7 +83,7 @@ def failure(error: SessionQueryError) -> str:
     """
     if error.code is Code.INVALID_QUERY:
         return f"Bad arguments: {error.detail}."
-    return _FAILURES.get(error.code, "Search failed.")
+    return _FAILURES.get(error.code, _UNEXPLAINED)
 
 
 def head_text(found: int, searched: int, *, is_blank: bool) -> str:
