@@ -1,5 +1,6 @@
 """
-Telling whether a file has changed, at the cost of its bytes only where it may have.
+Telling whether a file has changed, at the cost of its bytes only where it may have, and
+whether another file goes on with it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from pathlib import Path
 from time import time_ns
 from typing import Final
 
-__all__ = ["FileDigests"]
+__all__ = ["FileDigests", "begins_with"]
 
+CHUNK_BYTES: Final = 1 << 18
 SETTLING_NS: Final = 2_000_000_000
 
 
@@ -46,6 +48,22 @@ class FileDigests:
             if _status(file) == status and changed_ns < time_ns() - SETTLING_NS:
                 self._known[path] = status, digest
             return digest
+
+
+def begins_with(path: Path, earlier: Path) -> bool:
+    """
+    Tell whether the file *path* begins with all the bytes of *earlier*.
+
+    Cost: O(bytes of the shorter one), in small pieces.
+
+    Raises:
+        OSError: The system refuses to read one of them.
+    """
+    with path.open("rb") as file, earlier.open("rb") as front:
+        while chunk := front.read(CHUNK_BYTES):
+            if file.read(len(chunk)) != chunk:
+                return False
+    return True
 
 
 def _status(file: FileIO) -> tuple[int, ...]:

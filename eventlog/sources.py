@@ -24,7 +24,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from attrs import define, evolve, field, frozen
 
-from eventlog.digests import FileDigests
+from eventlog.digests import FileDigests, begins_with
 from eventlog.errors import InvalidArgument
 from eventlog.model import Event, SessionHeader, SurfaceOp
 from eventlog.values import JSONValue
@@ -326,6 +326,19 @@ class TranscriptSource(ABC):
             OSError: The system refuses to read it.
         """
         return self._digests.of(transcript.path)
+
+    def continues(self, transcript: Transcript, earlier: Transcript) -> bool:
+        """
+        Tell whether *transcript* has all of *earlier*, unchanged, and nothing before or
+        between; here whether the bytes of its file begin with those of the other. Asked
+        where both hold one session and the tool only appends.
+
+        Cost: O(bytes of the shorter one).
+
+        Raises:
+            OSError: The system refuses to read one of them.
+        """
+        return begins_with(transcript.path, earlier.path)
 
     @cached_property
     def _digests(self) -> FileDigests:

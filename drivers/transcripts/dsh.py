@@ -56,15 +56,7 @@ class DeepSeekHarness(TranscriptSource):
         return [usual_place(environ, "DSH_HOME", ".dsh") / "sessions"]
 
     def find(self, path: Path) -> Iterator[Transcript | Unreadable]:
-        for found in find_files(path, _is_log):
-            if isinstance(found, Transcript) and found.path.name == FIXED_NAMES[1]:
-                other = found.path.with_name(FIXED_NAMES[0])
-                if found.path != path and other.exists():
-                    yield Unreadable(
-                        found.path, "duplicate", f"the same session is in {other} as well"
-                    )
-                    continue
-            yield found
+        yield from find_files(path, _is_log)
 
     def read(self, transcript: Transcript, tally: RecordTally) -> Iterator[Item]:
         path = transcript.path

@@ -97,6 +97,17 @@ class OpenHands(TranscriptSource):
             return super().fingerprint(transcript)
         return digest_of_files((*_event_files(path), path / "base_state.json"), path)
 
+    def continues(self, transcript: Transcript, earlier: Transcript) -> bool:
+        path, front = transcript.path, earlier.path
+        if not (path.is_dir() and front.is_dir()):
+            return super().continues(transcript, earlier)
+        names = {file.name for file in _event_files(path)}
+        return all(
+            file.name in names
+            and read_regular(path / "events" / file.name, path) == read_regular(file, front)
+            for file in _event_files(front)
+        )
+
     def read(self, transcript: Transcript, tally: RecordTally) -> Iterator[Item]:
         path = transcript.path
         if path.is_dir():

@@ -37,7 +37,7 @@ class ImportedSession:
     Attributes:
         session_id: The session.
 
-        path: Where the source has it.
+        path: Where the source has it; of several copies the longest.
 
         outcome: Whether anything was new.
 
@@ -64,8 +64,9 @@ class RefusedSession:
 
         path: Where the source has it.
 
-        kind: The class of the error, such as ``"CorruptLog"``; ``"duplicate"`` for a
-            second file of a session, and those of :class:`~eventlog.sources.Unreadable`.
+        kind: The class of the error, such as ``"CorruptLog"``; ``"duplicate"`` for a file
+            of a session that another file has as well, with other records; and those of
+            :class:`~eventlog.sources.Unreadable`.
 
         reason: What was wrong, for a person.
 
@@ -148,7 +149,7 @@ class ImportAccount:
         Count a session.
 
         Args:
-            again: Whether another snapshot of it may have been counted; it counts once.
+            again: Whether another copy of it may have been counted; it counts once.
         """
         self.events += session.events
         if again:
@@ -178,6 +179,7 @@ class ImportAccount:
 def _combined(before: ImportedSession, after: ImportedSession) -> ImportedSession:
     return evolve(
         after,
+        path=before.path if after.outcome is Outcome.SAME else after.path,
         outcome=after.outcome if before.outcome is Outcome.SAME else before.outcome,
         events=before.events + after.events,
         rewritten=before.rewritten + after.rewritten,

@@ -92,7 +92,8 @@ def reconcile(
         may_be_older: Whether a source that lacks some and has nothing new is an older
             copy.
 
-        must_extend: Whether the source must have everything that is stored.
+        must_extend: Whether the source must have everything that is stored, and more than
+            that where it has it in another form.
 
     Cost: two readings of the source, one of the log; memory for an index of both, and for
     the entries that are put in the place of others.
@@ -117,6 +118,9 @@ def reconcile(
             raise SourceDiffers
         if not may_shrink:
             stored.nodes = [node for node in stored.nodes if node.key in told.keys]
+    elif must_extend and told.keys == stored.keys:
+        # Neither has more: which of them is newer is not known.
+        raise SourceDiffers if told.changed else SourceBehind
     steps = plan_surface(told.nodes, stored.nodes)
     return _Completion(log, stored, told, steps).run(read())
 
@@ -185,12 +189,15 @@ class _Told:
         known: How many of the first entries the log knows something of: those behind them
             are all new.
 
+        changed: Whether any of these is stored in another form only.
+
         nodes: The surface after these.
     """
 
     seqs: array[int]
     keys: set[str]
     known: int
+    changed: bool
     nodes: list[ToldNode]
 
     @classmethod
@@ -198,6 +205,7 @@ class _Told:
         seqs = array("q")
         keys: set[str] = set()
         known = 0
+        changed = False
         base_keys: list[str] = []
         types: list[str] = []
         ops: list[SurfaceOp | None] = []
@@ -212,6 +220,7 @@ class _Told:
                 keys.add(found[0])
             if found[0] in stored.keys:
                 known = number + 1
+                changed = changed or seqs[number] == MISSING
             base_keys.append(base_key)
             types.append(intern(entry.type))
             ops.append(entry.surface_op)
@@ -223,7 +232,7 @@ class _Told:
             elif op is not None:
                 order.append(number)
         nodes = [ToldNode(n, base_keys[n], types[n], seqs[n]) for n in order]
-        return cls(seqs, keys, known, nodes)
+        return cls(seqs, keys, known, changed, nodes)
 
 
 class _Completion:

@@ -58,9 +58,10 @@ def import_transcripts(
     running it again, and a second run adds nothing.
 
     What a source changed since the import before becomes events behind those stored, among
-    them replacements; the account counts them. Of two files of one session the second, in
-    the order of *paths* and, within a folder, of their paths, is refused, and the reason
-    names both; where the tool writes snapshots it is accepted if it has all of the first.
+    them replacements; the account counts them. Of two files of one session, one that goes
+    on with the other is stored, whichever is found first, and counts once. Where each has
+    what the other lacks the second, in the order of *paths* and, within a folder, of their
+    paths, is refused, and the reason names both.
 
     Each session imported ends with an event of the type ``import/mark``, by which the next
     import recognises a file that did not change.

@@ -14,6 +14,8 @@ from attrs import evolve
 from eventlog.errors import (
     CorruptLog,
     EventLogError,
+    HeaderConflict,
+    SequenceConflict,
     StoreClosed,
     StoreFull,
     StoreReadOnly,
@@ -77,6 +79,12 @@ class TranscriptImport:
         # Of sessions that were refused the place of each record, and whether it was mapped.
         self._lost: dict[str, dict[JSONValue, bool]] = {}
         self._must_extend: set[str] = set()
+        # Of sessions that another transcript has as well, that transcript.
+        self._others: dict[str, Transcript] = {}
+        # Whether one of that and this transcript goes on with the other, and whether the store
+        # has all of that, the longer one.
+        self._is_copy = False
+        self._is_behind = False
         # The session that the transcript is first of all: it keeps the mark of the import.
         self._own_id: str | None = None
         self._fingerprint: str | None = None
@@ -98,6 +106,8 @@ class TranscriptImport:
             added = 0 if log is None else log.added
             account.refuse(session_id, str(self._transcript), kind, reason, events=added)
             account.events += added
+            if self._run.seen.get(session_id) == self._transcript:
+                del self._run.seen[session_id]  # another copy may be sound
         account.take(self._tally)
 
     def _read(self) -> None:
@@ -106,16 +116,14 @@ class TranscriptImport:
             # Before it is read: what is added meanwhile then makes it another one.
             self._fingerprint = self._source.fingerprint(self._transcript)
         for item in self._items(self._tally):
-            if isinstance(item, Entry):
-                if item.session_id in refused:
-                    self._lose(item)
-                    continue
-                log = logs.get(item.session_id)
-            elif isinstance(item, Opened):
+            if isinstance(item, Opened):
                 self._open(item.header)
                 continue
-            else:
-                log = next(iter(logs.values()), None)
+            session_id = item.session_id if isinstance(item, Entry) else self._own_id
+            if session_id in refused:
+                self._lose(item)
+                continue
+            log = logs.get(session_id or "")
             if log is None:
                 continue
             try:
@@ -123,9 +131,7 @@ class TranscriptImport:
             except _FATAL:
                 raise
             except EventLogError as error:
-                if not isinstance(item, Entry):
-                    raise
-                refused[item.session_id] = type(error).__name__, str(error)
+                refused[log.header.id] = self._refusal(log.header.id, error)
                 self._lose(item)
             else:
                 if stored:
@@ -156,13 +162,12 @@ class TranscriptImport:
         is_own = self._own_id is None
         if is_own:
             self._own_id = session_id
-        first = self._run.seen.setdefault(session_id, self._transcript)
-        if first != self._transcript:
-            if not self._source.snapshots:
-                reason = f"session {session_id!r} is in {first} as well"
-                self._refused[session_id] = "duplicate", reason
-                return
-            self._must_extend.add(session_id)
+        other = self._run.seen.setdefault(session_id, self._transcript)
+        is_seen = other != self._transcript
+        if is_seen:
+            self._others[session_id] = other
+        elif self._own_id in self._refused and self._own_id in self._others:
+            self._others[session_id] = self._others[self._own_id]
         try:
             if self._source.keeps_events:
                 self._logs[session_id] = NativeLog(self._store, header)
@@ -175,14 +180,24 @@ class TranscriptImport:
         except EventLogError as error:
             self._refused[session_id] = type(error).__name__, str(error)
             return
-        if is_own:
-            self._compare_mark(log)
-        self._logs[session_id] = log
+        mark = self._changed_mark(log) if is_own else {}
+        if not is_seen and _is_elsewhere(mark.get("path"), self._transcript):
+            self._others[session_id] = Transcript(Path(mark["path"]))
+        if session_id not in self._others or self._may_add(session_id, mark, is_seen=is_seen):
+            self._logs[session_id] = log
+        else:
+            self._refused[session_id] = "duplicate", self._differing(session_id)
 
-    def _compare_mark(self, log: MappedLog) -> None:
+    def _changed_mark(self, log: MappedLog) -> dict[str, JSONValue]:
+        """
+        Return what the last import said of the transcript's own session; empty for nothing.
+
+        Raises:
+            _Unchanged: Nothing has changed since.
+        """
         mark = None if log.snapshot is None else last_mark(log.snapshot)
         if mark is None:
-            return
+            return {}
         unchanged = (
             mark.get("fingerprint") == self._fingerprint is not None
             and mark.get("revision") == self._source.revision
@@ -190,8 +205,26 @@ class TranscriptImport:
         )
         if unchanged:
             raise _Unchanged({**mark, "session": log.header.id})
-        if _is_elsewhere(mark.get("path"), self._transcript):
-            self._must_extend.add(log.header.id)
+        return mark
+
+    def _may_add(self, session_id: str, mark: dict[str, JSONValue], *, is_seen: bool) -> bool:
+        """
+        Tell whether the transcript may add to a session that another one has as well: of a
+        tool that only appends one of them must go on with the other.
+        """
+        source, other = self._source, self._others[session_id]
+        is_own = session_id == self._own_id
+        if source.snapshots or not (is_own or is_seen):
+            self._must_extend.add(session_id)
+            return True
+        if is_own:
+            if source.continues(self._transcript, other):
+                self._is_copy = True
+                self._run.seen[session_id] = self._transcript
+            elif source.continues(other, self._transcript):
+                self._is_copy = True
+                self._is_behind = is_seen or source.fingerprint(other) == mark.get("fingerprint")
+        return self._is_copy
 
     def _take_over(self, mark: dict[str, JSONValue]) -> None:
         """Enter a transcript that did not change, with the counts of its last import."""
@@ -219,6 +252,8 @@ class TranscriptImport:
         logs = list(self._logs.items())
         for session_id, log in reversed(logs):
             if session_id in self._refused:
+                if isinstance(log, NativeLog):
+                    self._refuse_records(*self._refused[session_id])
                 continue
             is_own = session_id == self._own_id
             try:
@@ -233,23 +268,25 @@ class TranscriptImport:
             except _FATAL:
                 raise
             except SourceDiffers:
-                other = self._other_file(log.header.id)
-                reason = f"session {session_id!r} is in {other} as well, with other records"
+                reason = self._differing(session_id)
                 self._refuse_read(session_id, "duplicate", reason, whole=is_own)
             except EventLogError as error:
-                self._refuse_read(session_id, type(error).__name__, str(error), whole=is_own)
+                kind, reason = self._refusal(session_id, error)
+                self._refuse_read(session_id, kind, reason, whole=is_own)
             else:
                 self._run.account.enter(
                     ImportedSession(
                         session_id, str(self._transcript), log.outcome, log.added, rewritten
                     ),
-                    again=self._run.seen.get(session_id) != self._transcript,
+                    again=session_id in self._others,
                 )
         self._count_lost()
 
     def _finish_mapped(self, log: MappedLog, *, is_own: bool) -> int:
         rewritten = 0
         if log.diverged or log.ends_early(shrinks=self._source.snapshots):
+            if self._is_behind:
+                return 0
             try:
                 rewritten = reconcile(
                     log,
@@ -297,15 +334,20 @@ class TranscriptImport:
             if isinstance(item, Entry) and item.session_id == session_id:
                 yield item
 
-    def _other_file(self, session_id: str) -> str:
-        first = self._run.seen[session_id]
-        if first != self._transcript:
-            return str(first)
-        snapshot = self._store.snapshot(session_id)
-        mark = last_mark(snapshot) or {}
-        return str(mark.get("path"))
+    def _refusal(self, session_id: str, error: EventLogError) -> tuple[str, str]:
+        """Return why a session is refused: a kind and a reason."""
+        conflicts = isinstance(error, HeaderConflict | SequenceConflict)
+        if conflicts and self._source.keeps_events and session_id in self._others:
+            return "duplicate", self._differing(session_id)
+        return type(error).__name__, str(error)
 
-    def _lose(self, entry: Entry) -> None:
+    def _differing(self, session_id: str) -> str:
+        other = self._others[session_id]
+        return f"session {session_id!r} is in {other} as well, with other records"
+
+    def _lose(self, entry: Entry | Event) -> None:
+        if isinstance(entry, Event):
+            return
         lost = self._lost.setdefault(entry.session_id, {})
         is_mapped = not entry.type.startswith(f"{self._source.name}/")
         origin = entry.data["origin"]
@@ -329,7 +371,7 @@ class TranscriptImport:
             reason = error.strerror
             if error.filename not in (None, str(self._transcript.path)):
                 reason = f"{reason}: {error.filename}"
-        for session_id in self._logs:
+        for session_id in self._logs or filter(None, [self._own_id]):
             self._refused.setdefault(session_id, (kind, reason))
         if not self._refused:
             self._run.account.refuse(None, str(self._transcript), kind, reason)
@@ -363,13 +405,18 @@ def _absolute(transcript: Transcript) -> str:
 
 
 def _is_elsewhere(path: JSONValue, transcript: Transcript) -> bool:
-    """Tell whether the file that a mark names is there, and is another one than *transcript*."""
+    """
+    Tell whether the file or folder that a mark names is there, and is another one than
+    *transcript*.
+    """
     if type(path) is not str or path == _absolute(transcript):
         return False
     try:
-        return not os.path.samefile(path, transcript.path)
+        is_other = not os.path.samefile(path, transcript.path)
     except (OSError, ValueError):
         return False
+    # Not what would be waited for, such as a pipe.
+    return is_other and (os.path.isfile(path) or os.path.isdir(path))
 
 
 _COUNTS: Final = ("found", "mapped", "kept", "refused", "altered")

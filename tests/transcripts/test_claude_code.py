@@ -350,30 +350,6 @@ def test_l3_sessions_that_name_each_other_as_parent(tmp_path: Path) -> None:
         assert query.trace_session("s3").complete
 
 
-def test_h8_a_copy_with_more_lines_in_another_folder(tmp_path: Path) -> None:
-    """
-    The same session in two folders, the copy two lines longer: the first by path is
-    imported, the second refused and both named, whatever order they were written in.
-    """
-    lines = [user("m1", None), assistant("m2", "m1"), user("m3", "m2"), assistant("m4", "m3")]
-    copy = write(tmp_path / "b" / "P.jsonl", *lines)
-    original = write(tmp_path / "a" / "P.jsonl", *lines[:2])
-    other = write(tmp_path / "c" / "Q.jsonl", user("x", None, sessionId="Q"))
-    with open_store("memory:") as store:
-        account = imported(store, "claude-code", tmp_path, refused=True)
-
-        assert (3, 2, 1) == (account.found, account.new, len(account.refused))
-        assert ("P", "duplicate", str(copy)) == (
-            account.refused[0].session_id,
-            account.refused[0].kind,
-            account.refused[0].path,
-        )
-        assert str(original) in account.refused[0].reason
-        assert ["m1", "m2"] == texts(store, "P")
-        assert ["x"] == texts(store, "Q")
-        assert other.exists()
-
-
 def test_a_file_that_differs_from_another_of_its_session_is_refused(tmp_path: Path) -> None:
     """
     In a later run: a copy that has all that is stored may go on with it, one that lacks

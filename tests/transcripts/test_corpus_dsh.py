@@ -162,26 +162,3 @@ def test_a_log_that_grew_is_completed(tmp_path: Path) -> None:
 
         assert last.sessions[0].outcome in (Outcome.GROWN, Outcome.SAME)
         assert expected.read(0, expected.length) == actual.read(0, actual.length)
-
-
-def test_h8_a_second_file_of_a_session_is_refused_and_both_are_named(tmp_path: Path) -> None:
-    """
-    The same id in two folders, the second with more events: the first by path is
-    imported, the second refused with both names, whatever order a folder lists them in.
-    """
-    header = b'{"type":"session","version":0,"id":"s1","createdAt":1,"delegationDepth":0}\n'
-    event = b'{"type":"turn/start","seq":%d,"time":1,"data":{"turn":%d}}\n'
-    for folder, count in (("b", 2), ("a", 4)):
-        path = tmp_path / folder / "s1" / "session.jsonl"
-        path.parent.mkdir(parents=True)
-        path.write_bytes(header + b"".join(event % (n, n) for n in range(count)))
-    (other := tmp_path / "c" / "session.jsonl").parent.mkdir()
-    other.write_bytes(header.replace(b"s1", b"s2") + event % (0, 0))
-    with open_store("memory:") as store:
-        account = imported(store, tmp_path)
-
-        assert {"s1": 4, "s2": 1} == {h.header.id: h.length for h in store.heads().items}
-    refused = account.refused[0]
-    assert ("s1", "duplicate") == (refused.session_id, refused.kind)
-    assert str(tmp_path / "b" / "s1" / "session.jsonl") == refused.path
-    assert str(tmp_path / "a" / "s1" / "session.jsonl") in refused.reason

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,6 @@ from support.example_source import ExampleSource
 from support.samples import SAMPLES, Sample
 from support.transcripts import imported, messages_of, whole_log
 
-LINES = [sample for sample in SAMPLES if sample.kind == "lines" and sample.tool != "dsh"]
 NOTE = '{"type":"note","uuid":"%s","sessionId":"s"}\n'
 
 
@@ -105,21 +103,6 @@ def test_one_file_by_two_names_is_one_file(tmp_path: Path, monkeypatch: pytest.M
         ):
             path.write_text(NOTE % "u1" + NOTE % f"other{number}")
             assert 1 == imported(store, "claude-code", name).grown + (number == 0)
-
-
-@pytest.mark.parametrize("sample", LINES, ids=str)
-def test_h8_every_record_of_a_second_copy_is_refused(sample: Sample, tmp_path: Path) -> None:
-    """The account says of no record that it is in the store where its session was refused."""
-    path = sample.whole(tmp_path / "a")
-    (tmp_path / "b").mkdir()
-    shutil.copyfile(path, tmp_path / "b" / path.name)
-    with open_store("memory:") as store:
-        first = imported(store, sample.tool, tmp_path / "a")
-        both = imported(store, sample.tool, tmp_path, refused=True)
-
-    assert {"duplicate"} == {refused.kind for refused in both.refused}
-    assert first.records.found == both.records.refused
-    assert first.records.mapped + first.records.kept == both.records.mapped + both.records.kept
 
 
 KINDS = ("text", "tool_use", "tool_result", "thinking", "tool-call", "tool-result")
