@@ -5,6 +5,7 @@ Version 1 keeps ``CONVERSATION/base_state.json`` and ``CONVERSATION/events/event
 one event a file, in the order of their numbers. Version 0 wrote a trajectory as one JSON
 list, or one file an event below ``SESSION/events``. Times have no zone and are read as UTC.
 
+- A system prompt that changes takes the place of the one before.
 - Calls that share an ``llm_response_id`` were one answer, and become one message.
 - A condensation forgets a set of events: each run of them on the surface is replaced, the
   one at ``summary_offset`` by the summary, the others by nothing.
@@ -62,7 +63,7 @@ class OpenHands(TranscriptSource):
 
     name = TOOL
     title = "OpenHands"
-    revision = 2  # branches from events that are no messages
+    revision = 3  # system prompts that change, and what is put to messages and to these
     reads_plain = True
 
     def usual_places(self, environ: Mapping[str, str]) -> list[Path]:

@@ -42,6 +42,9 @@ class OpenHandsSession:
         self._nearest: dict[str, int | None] = {}
         self._events_of: dict[int, set[str]] = {}
         self._last_id: str | None = None
+        # The system prompt, and those whose place it took.
+        self._prompt: int | None = None
+        self._old_prompts: set[int | None] = set()
         self._response_id: JSONValue = None
         # Of version 0: the call of each action.
         self._calls: dict[str, str] = {}
@@ -90,6 +93,8 @@ class OpenHandsSession:
         if parent != ROOT and parent not in self._nearest:
             return last
         node = self._nearest.get(parent)
+        if node in self._old_prompts:
+            node = self._prompt
         if self._last_id is not None and (node is None or node in self.draft.nodes):
             self.settle()
             self.draft.cut_behind(node)
@@ -168,10 +173,10 @@ class OpenHandsSession:
 
     def _add_v1(self, record: Record, key: str, kind: str) -> bool:
         value = record.value
-        if kind == "SystemPromptEvent":
-            origin = self._origin(record, key, "system_prompt")
-            content = _content(value.get("system_prompt"))
-            self._said(record, key, content, plugin(TOOL, "system"), origin)
+        if kind == "SystemPromptEvent" or (
+            kind == "SystemPromptUpdateEvent" and value.get("system_prompt") is not None
+        ):
+            self._add_prompt(record, key)
         elif kind == "MessageEvent" and type(value.get("llm_message")) is dict:
             self._add_message(record, key, value["llm_message"])
         elif kind == "ActionEvent":
@@ -186,12 +191,32 @@ class OpenHandsSession:
             return False
         return True
 
+    def _add_prompt(self, record: Record, key: str) -> None:
+        """Add the system prompt: the newest takes the place of the one before."""
+        said = ("system_prompt", "dynamic_context")
+        content = [block for name in said for block in _content(record.value.get(name))]
+        origin = self._origin(record, key, *said)
+        source = plugin(TOOL, "system")
+        before = self._prompt
+        if before is None or before not in self.draft.nodes:
+            self._said(record, key, content, source, origin)
+            self._prompt = self._nearest[key]
+            return
+        self.settle()
+        time = self._talk.at(self.time_of(record.value), origin)
+        self._prompt = self._talk.revise_user(before, time, key, content, source, origin)
+        self._old_prompts.add(before)
+        self._events_of[self._prompt] = {key}
+
     def _add_message(self, record: Record, key: str, message: Object) -> None:
         origin = self._origin(record, key, "llm_message")
         rest = {name: part for name, part in message.items() if name != "content"}
         if "fields" in origin:
             origin["fields"]["llm_message"] = rest
-        content = _content(message.get("content"))
+        content = [
+            *_content(message.get("content")),
+            *_content(record.value.get("extended_content")),
+        ]
         if message.get("role") == "assistant":
             content = [*_thinking(message), *content]
             self._answered(record, key, content, origin, record.value.get("llm_response_id"))

@@ -172,6 +172,37 @@ def test_an_event_that_goes_on_elsewhere_cuts_off_what_came_since(tmp_path: Path
         assert ["b"] == texts(store)
 
 
+def prompt(event_id: str, text: str, kind: str = "SystemPromptEvent", **fields: Any) -> Event:
+    return {"id": event_id, "kind": kind, "system_prompt": {"type": "text", "text": text}, **fields}
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_a_system_prompt_that_changes_and_what_is_put_to_it(tmp_path: Path, branches: bool) -> None:
+    """
+    A conversation that was restored with other tools, and skills that were put to a
+    message: the model sees the newest system prompt alone, its dynamic part and the
+    skills. They were kept as records. A branch from the first prompt cuts off what came.
+    """
+    context = {"type": "text", "text": "today"}
+    skill = {"type": "text", "text": "skill"}
+    events = [
+        prompt("s1", "old"),
+        message("m1", "user", "one", extended_content=[skill]),
+        message("m2", "assistant", "two", llm_response_id="r"),
+        prompt("s2", "new", "SystemPromptUpdateEvent", reason="x", dynamic_context=context),
+        message("m3", "user", "three", **({"parent_id": "s1"} if branches else {})),
+    ]
+    with open_store("memory:") as store:
+        imported(store, "openhands", write(tmp_path / "c", *events))
+
+        said = [
+            [block["text"] for block in content]
+            for *_, content in messages_of(store, "conversation")
+        ]
+        expected = [["new", "today"], ["one", "skill"], ["two"], ["three"]]
+        assert said == ([expected[0], expected[3]] if branches else expected)
+
+
 def test_a_file_of_no_event_is_a_fault_of_its_own(tmp_path: Path) -> None:
     """One event's file is empty, one is torn: both are named, the others are imported."""
     path = write(tmp_path / "c", *(message(f"m{n}", "user", str(n)) for n in range(4)))
