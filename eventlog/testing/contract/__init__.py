@@ -14,6 +14,7 @@ from eventlog.testing.contract.medium import MediumContract
 from eventlog.testing.contract.names import NameContract
 from eventlog.testing.contract.reading import ReadContract
 from eventlog.testing.contract.refusing import RefuseContract
+from eventlog.testing.contract.reopening import ReopenContract
 from eventlog.testing.contract.sharing import SharingContract
 from eventlog.testing.contract.surfaces import SurfaceContract
 from eventlog.testing.contract.values import ValueContract
@@ -32,6 +33,7 @@ class StoreContract(
     ValueContract,
     NameContract,
     LifetimeContract,
+    ReopenContract,
     SharingContract,
     MediumContract,
     CareContract,

@@ -53,7 +53,7 @@ class CareContract(ContractBase):
         """
         Salvaging a sound log gives its events and no gap.
         """
-        events = random_log(Random(3).randrange, 700)
+        events = [*random_log(Random(3).randrange, 700), *(note(seq) for seq in range(700, 2_100))]
         store.append(make_header(), events)
 
         assert events == list(store.salvage("s1"))

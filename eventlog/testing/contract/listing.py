@@ -4,6 +4,7 @@ The contract of listing: pages of heads, children, and the feed of changes.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,15 @@ class ListContract(ContractBase):
 
     def test_ties_are_in_code_point_order(self, store: EventStore) -> None:
         """
-        Sessions of one millisecond are listed by the code points of their ids.
+        Sessions of one millisecond are listed by the code points of their ids, and so are
+        the children of one session.
         """
         for session_id in (*TIED_IDS[1::2], *TIED_IDS[0::2]):
-            store.append(make_header(session_id), messages(1))
+            store.append(make_header(session_id, parent_session="p"), messages(1))
 
-        assert list(TIED_IDS) == ids(walk_heads(store))
-        assert list(TIED_IDS) == ids(walk_heads(store, limit=1))
+        for parent in (None, "p"):
+            assert list(TIED_IDS) == ids(walk_heads(store, parent=parent))
+            assert list(TIED_IDS) == ids(walk_heads(store, parent=parent, limit=1))
 
     def test_heads_are_those_of_head(self, store: EventStore) -> None:
         """
@@ -310,6 +313,19 @@ class ListContract(ContractBase):
             again.delete("s2")
             again.append(make_header("s3"), messages(1))
             assert {"s2", "s3"} <= set(again.changes(later).session_ids)
+
+    def test_tokens_of_another_store_hide_nothing(self, store: EventStore, root: Path) -> None:
+        """
+        A token of another store is refused, or taken for one that knows nothing.
+        """
+        with self.open_store(root.with_name("other")) as other:
+            for number in range(9):
+                other.append(make_header(f"o{number}"), messages(1))
+            token = other.changes().token
+        store.append(make_header("s1"), messages(1))
+
+        with suppress(InvalidArgument):
+            assert "s1" in store.changes(token).session_ids
 
     def test_changes_cost_what_changed(self, store: EventStore) -> None:
         """

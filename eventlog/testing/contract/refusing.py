@@ -45,7 +45,13 @@ OTHER_VALUES: dict[str, list[Any]] = {
     "origin": ["Subagent", None],
     "delegation_depth": [0],
     "agent_preset": ["", None],
-    "extra": [None, {"n": 1}, {"n": 1, "team": {"name": "a"}}, {"team": {"name": "a"}, "n": 1.0}],
+    "extra": [
+        None,
+        {"n": 1},
+        {"n": 1, "team": {"name": "a"}},
+        {"team": {"name": "a"}, "n": 1.0},
+        {"team": {"name": "a"}, "n": 1, "more": None},
+    ],
 }
 
 
@@ -72,6 +78,22 @@ class RefuseContract(ContractBase):
         assert ("s1", field) == (caught.value.session_id, caught.value.field)
         assert getattr(stored, field) == caught.value.stored
         assert getattr(given, field) == caught.value.given
+
+    @pytest.mark.parametrize("field", FULL_HEADER)
+    def test_header_conflict_names_what_is_new(self, store: EventStore, field: str) -> None:
+        """
+        A header that says more than the stored one is another one.
+        """
+        stored = make_header(created_at=0)
+        given = make_header(**{"created_at": 0, field: FULL_HEADER[field]})
+        store.append(stored, messages(1))
+
+        for events in ([], messages(1), messages(1, start=1)):
+            with pytest.raises(HeaderConflict) as caught:
+                store.append(given, events)
+            assert ("s1", field) == (caught.value.session_id, caught.value.field)
+        assert stored == store.snapshot("s1").header
+        assert messages(1) == read_all(store, "s1")
 
     def test_header_conflict_names_the_first_field(self, store: EventStore) -> None:
         """

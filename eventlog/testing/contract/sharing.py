@@ -28,7 +28,10 @@ T = TypeVar("T")
 class SharingContract(ContractBase):
     """What holds when threads, or several store objects, work at once."""
 
-    def test_d10_other_store_sees_appends(self, store: EventStore, root: Path) -> None:
+    @pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+    def test_d10_other_store_sees_appends(
+        self, store: EventStore, root: Path, read_only: bool
+    ) -> None:
         """
         What one store has appended, another that was open before sees at its next read.
 
@@ -36,7 +39,7 @@ class SharingContract(ContractBase):
         """
         self.need_reopening()
         store.append(make_header(), messages(3))
-        with self.open_store(root) as reader:
+        with self.open_store(root, read_only=read_only) as reader:
             assert messages(3) == read_all(reader, "s1")
             old = reader.snapshot("s1")
             assert [0, 1, 2] == old.nodes()
@@ -55,13 +58,16 @@ class SharingContract(ContractBase):
             assert {"s1", "s2"} <= set(reader.changes(token).session_ids)
             assert (3, [0, 1, 2]) == (old.length, old.nodes())
 
-    def test_other_store_sees_deletions(self, store: EventStore, root: Path) -> None:
+    @pytest.mark.parametrize("read_only", [False, True], ids=["writer", "reader"])
+    def test_other_store_sees_deletions(
+        self, store: EventStore, root: Path, read_only: bool
+    ) -> None:
         """
         What one store has deleted is gone for another that was open before.
         """
         self.need_reopening()
         store.append(make_header(), messages(3))
-        with self.open_store(root) as other:
+        with self.open_store(root, read_only=read_only) as other:
             assert 3 == len(read_all(other, "s1"))
             store.delete("s1", forget=True)
             assert other.head("s1") is None
