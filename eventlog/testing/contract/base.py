@@ -150,16 +150,19 @@ class ContractBase:
             if store.capabilities.bounded_surface:
                 pytest.skip("bounded_surface: this medium keeps tables beside the lines")
 
-    def medium(self, root: Path) -> dict[str, tuple[int, bytes]]:
-        """Return each file of the medium with its mode and content; {} where there is none."""
-        return {
-            str(path.relative_to(root)): (
-                path.stat().st_mode,
-                path.read_bytes() if path.is_file() else b"",
-            )
-            for path in sorted(root.rglob("*"))
-            if path.name not in self.volatile_files
-        }
+    def medium(self, root: Path) -> dict[str, tuple[int, int, bytes]]:
+        """
+        Return each file of the medium with its mode, the time of its last change and its
+        content; {} where there is none. Folders have neither of the last two.
+        """
+        found = {}
+        for path in sorted(root.rglob("*")):
+            if path.name not in self.volatile_files:
+                facts, is_file = path.stat(), path.is_file()
+                content = path.read_bytes() if is_file else b""
+                changed_ns = facts.st_mtime_ns if is_file else 0
+                found[str(path.relative_to(root))] = facts.st_mode, changed_ns, content
+        return found
 
     def need_index(self, name: str) -> None:
         """Skip the test where the driver answers by reading every head."""

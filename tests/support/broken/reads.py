@@ -342,6 +342,20 @@ class ReadNoted(BrokenSqlite):
         return found
 
 
+class ReadRewrites(BrokenSqlite):
+    """Writes its file anew, with the same bytes, when sessions are listed."""
+
+    promise = "test_reads_never_write"
+
+    def _heads(self, after: HeadKey | None, limit: int) -> HeadPage:
+        page = super()._heads(after, limit)
+        if self._path.exists():
+            draft = self._path.with_name("draft")
+            draft.write_bytes(self._path.read_bytes())
+            draft.replace(self._path)
+        return page
+
+
 class ReadPrunes(BrokenMemory):
     """Drops the oldest session when sessions are listed."""
 
