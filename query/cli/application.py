@@ -112,6 +112,8 @@ def run(arguments: Sequence[str]) -> int:
         complain("standard output is closed")
         return FAILED
     try:
+        if f"_{PROGRAM.upper()}_COMPLETE" in os.environ:
+            import_module(f"{__package__}.completion")  # what it tells click is used below
         code = application.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         return _flushed(code if isinstance(code, int) else DONE)
     except click.ClickException as error:

@@ -4,8 +4,16 @@
 
 from __future__ import annotations
 
+import os
+from typing import ClassVar, Final
+
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import (
+    BashComplete,
+    add_completion_class,
+    get_completion_class,
+    split_arg_string,
+)
 
 from .failures import DONE, UsageError
 from .options import examples
@@ -15,6 +23,39 @@ __all__ = ["register"]
 
 def register(group: click.Group) -> None:
     group.add_command(completion)
+
+
+# Bash takes words apart at colons and equals signs, of which URLs and ids are full, and
+# replaces the last part, $2: what stands before it in its word is taken off each answer.
+_BASH_SOURCE: Final = """\
+%(complete_func)s() {
+    local line=${COMP_LINE:0:COMP_POINT} type value
+    local word=${line##*[[:space:]]}
+    local before=${word%%"$2"}
+    COMPREPLY=()
+    while IFS=, read -r type value; do
+        case $type in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain) COMPREPLY+=("${value#"$before"}") ;;
+        esac
+    done < <(COMP_WORDS=$line %(complete_var)s=bash_complete "$1")
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+@add_completion_class
+class _Bash(BashComplete):
+    """Completes words as bash runs them, not as it takes them apart to complete them."""
+
+    source_template: ClassVar[str] = _BASH_SOURCE
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ["COMP_WORDS"]  # up to the cursor
+        words = split_arg_string(line)
+        incomplete = "" if line[-1:].isspace() else words.pop()
+        return words[1:], incomplete
 
 
 @click.command(

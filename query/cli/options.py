@@ -4,6 +4,7 @@ Options and arguments that commands share, and the stores they lead to.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -49,17 +50,23 @@ def default_store() -> str:
 def _complete_session(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer the newest sessions that begin with what was typed; nothing where it fails."""
+    """
+    Offer the newest sessions that begin with what was typed; nothing where it fails.
+
+    An id in which a shell would see more than a word is not offered: bash puts it into the
+    command as it is, and would run what stands in it.
+    """
     try:
         with opened(ctx.params.get("store")) as store:
             page = store.heads(limit=_COMPLETED_MAX)
     except Exception:
         return []  # a shell that is completing has no place for an error
     ids = [head.header.id for head in page.items]
-    return [CompletionItem(one) for one in ids if one.startswith(incomplete) and one.isprintable()]
+    return [CompletionItem(one) for one in ids if one.startswith(incomplete) and _WORD.match(one)]
 
 
 _COMPLETED_MAX: Final = 1_000
+_WORD: Final = re.compile(r"\w[\w.:@%+,/=-]*\Z")
 
 store_option = click.option(
     "--store",

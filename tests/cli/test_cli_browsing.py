@@ -421,28 +421,6 @@ def test_no_command_is_answered_with_help(run: Run) -> None:
     assert "Commands:\n  list " in result.err
 
 
-def test_completion_code_is_printed(run: Run) -> None:
-    """Each shell gets the code that completes our commands."""
-    for shell in ("zsh", "fish"):
-        assert "_EVENTLOG_COMPLETE" in run("completion", shell).out
-
-
-def test_shells_complete_commands_and_sessions(
-    run: Run, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is typed is completed from the commands, and from the ids in the store."""
-    fill(url)
-    monkeypatch.setenv("_EVENTLOG_COMPLETE", "zsh_complete")
-
-    def completed(words: str, position: int) -> list[str]:
-        monkeypatch.setenv("COMP_WORDS", words)
-        monkeypatch.setenv("COMP_CWORD", str(position))
-        return run().out.split("\n")[1::3]
-
-    assert ["surface"] == completed("eventlog su", 1)
-    assert ["s-two", "s-one"] == completed("eventlog show s-", 2)
-
-
 @pytest.mark.parametrize(
     ("command", "hint"),
     [
