@@ -11,7 +11,7 @@ from eventlog.model import Event, Fault
 from eventlog.vocabulary import Vocabulary
 
 from ..corpus_snapshot import CorpusSnapshot
-from ..errors import Code, SessionQueryError, check_cancel
+from ..errors import Code, SessionQueryError, asked, check_cancel
 from ..faults import fault_of
 from ..filters import Text
 from ..records import EventRecord
@@ -100,7 +100,7 @@ class HitMaker:
             match.session_id,
             match.seq,
             match.type,
-            self._vocabulary.role(event),
+            asked(self._vocabulary.role, event),
             match.turn,
             match.time,
             match.event_class,
@@ -131,7 +131,7 @@ class HitMaker:
             return None
         if not events:
             return None
-        return log, events[0], self._vocabulary.text(events[0])
+        return log, events[0], asked(self._vocabulary.text, events[0])
 
 
 def exact_relevance(relevance: float) -> float:

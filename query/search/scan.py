@@ -21,7 +21,7 @@ from eventlog.vocabulary import Vocabulary
 
 from ..corpus import LiveSource
 from ..corpus_snapshot import CorpusSnapshot
-from ..errors import Code, SessionQueryError, check_cancel
+from ..errors import Code, SessionQueryError, asked, check_cancel
 from .analyzer import analyze
 from .matching import Words
 from .parsing import Phrase, is_fuzzy_word
@@ -257,7 +257,7 @@ class _Scan:
                 turn = turn_number(event, turn)
             if not request.documents.has_type(event.type):
                 continue
-            text = self._vocabulary.text(event)
+            text = asked(self._vocabulary.text, event)
             if text:
                 kind = self._class(event)
                 is_admitted = request.documents.admits(event.seq, event.time, event.type, kind)

@@ -17,7 +17,7 @@ from eventlog.model import Event, Fault, Replace, SessionHeader
 from eventlog.snapshot import LogSnapshot
 from eventlog.vocabulary import Vocabulary
 
-from ..errors import Code, SessionQueryError
+from ..errors import Code, SessionQueryError, asked
 from .analyzer import analyze
 from .database import CORRUPT, Database, DatabaseFailure
 from .expressions import session_facet, type_facet
@@ -240,7 +240,7 @@ class IndexWriter:
         for event in events:
             if event.type == "turn/start":
                 turn = turn_number(event, turn)
-            text = self._vocabulary.text(event)
+            text = asked(self._vocabulary.text, event)
             position = self._position
             if text:
                 kind = self._kind(event.type)
