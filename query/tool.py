@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, get_args
 
 from attrs import frozen
 
@@ -22,11 +22,11 @@ from .search.answers import SearchHit, SearchPage
 from .search.engines import Engines
 from .search.in_corpus import CorpusSearch, search_sessions
 from .search.in_session import SessionSearch, search_events
-from .search.parsing import QUERY_CHARS_MAX
 from .search.provider import SearchProvider
 from .session_query import SessionQuery
 from .tool_arguments import BadArguments, ToolArguments, read_arguments
 from .tool_bound import BeforeSeq, CallBound
+from .tool_definition import NAME, Scope, ToolDefinition
 from .tool_kinds import event_types, message_types
 from .tool_text import (
     UNREAD,
@@ -40,10 +40,6 @@ from .tool_text import (
 
 __all__ = ["Scope", "SessionQueryTool", "ToolText", "session_query_tool"]
 
-Scope: TypeAlias = Literal["own", "cwd", "all"]
-
-NAME: Final = "session_query"
-DEFAULT_LIMIT: Final = 10
 QUERY_IN_CURSOR_CHARS_MAX: Final = 200
 
 
@@ -139,20 +135,8 @@ class _Found:
     unread: bool
 
 
-class SessionQueryTool:
-    """
-    A search tool, made by :func:`session_query_tool`.
-
-    Attributes:
-        name: ``"session_query"``.
-
-        description: What the model is told it is for.
-
-        self_gated: Whether it may run without asking: it only reads, and only its own
-            session.
-    """
-
-    name = NAME
+class SessionQueryTool(ToolDefinition):
+    """A search tool, made by :func:`session_query_tool`."""
 
     def __init__(
         self,
@@ -166,97 +150,15 @@ class SessionQueryTool:
         scope: Scope,
         before_seq: BeforeSeq,
     ) -> None:
+        super().__init__(scope, limit_max, kinds)
         self._query = query
         self._session_id = session_id
         self._engines = engines
-        self._limit_max = limit_max
         self._excerpt_bytes = excerpt_bytes
-        self._kinds = kinds
         self._scope = scope
         self._bound = CallBound(session_id, before_seq)
         self._cursors = Cursors(NAME, session_id, scope)
         self._full_cursors = Cursors(f"{NAME} in full", session_id, scope)
-        self.self_gated = scope == "own"
-        where = {
-            "own": "this session's whole log",
-            "cwd": "the logs of this session and of the others in its folder",
-            "all": "the logs of all sessions",
-        }[scope]
-        self.description = (
-            f"Search {where}, including what compaction removed from your context. "
-            "Give a few words that the entry contains; case, accents and typos are forgiven. "
-            "An empty query lists the newest entries."
-        )
-
-    def parameters(self, *, strict: bool = False) -> dict[str, Any]:
-        """
-        Return the JSON Schema of the arguments.
-
-        Args:
-            strict: Require every argument and let null stand for its default, as OpenAI's
-                strict mode has it; else all of them are optional.
-        """
-        properties: dict[str, dict[str, Any]] = {
-            "query": {
-                "type": "string",
-                "maxLength": QUERY_CHARS_MAX,
-                "description": "Words to look for. Empty: the newest entries.",
-            },
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": self._limit_max,
-                "description": f"How many at most; {self._default_limit} if left out.",
-            },
-            "cursor": {
-                "type": "string",
-                "description": "What an earlier answer said to call again with.",
-            },
-        }
-        if self._kinds is not None:
-            properties["kinds"] = {
-                "type": "array",
-                "items": {"type": "string", "enum": list(self._kinds)},
-                "description": "Kinds of entries; messages if left out.",
-            }
-        if strict:
-            for schema in properties.values():
-                schema["type"] = [schema["type"], "null"]
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties) if strict else [],
-            "additionalProperties": False,
-        }
-
-    def openai(self) -> dict[str, Any]:
-        """Return the definition for OpenAI's Chat Completions, in strict mode."""
-        return {
-            "type": "function",
-            "function": {
-                "name": self.name,
-                "description": self.description,
-                "parameters": self.parameters(strict=True),
-                "strict": True,
-            },
-        }
-
-    def anthropic(self) -> dict[str, Any]:
-        """Return the definition for Anthropic's Messages."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "input_schema": self.parameters(),
-        }
-
-    def mcp(self) -> dict[str, Any]:
-        """Return the definition for the Model Context Protocol."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "inputSchema": self.parameters(),
-            "annotations": {"readOnlyHint": True, "openWorldHint": False},
-        }
 
     def call(self, arguments: str | Mapping[str, Any] | None = None) -> ToolText:
         """
@@ -285,10 +187,6 @@ class SessionQueryTool:
             if error.code is Code.SESSION_NOT_FOUND:
                 return ToolText("Nothing to search: the session has no log.")
             return ToolText(failure(error), is_error=True)
-
-    @property
-    def _default_limit(self) -> int:
-        return min(DEFAULT_LIMIT, self._limit_max)
 
     def _answer(self, arguments: ToolArguments) -> ToolText:
         text, kinds, cursor = arguments.query, arguments.kinds, None

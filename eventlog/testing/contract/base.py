@@ -4,7 +4,7 @@ What a driver's author fills in, and what all parts of the contract use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -150,7 +150,7 @@ class ContractBase:
             if store.capabilities.bounded_surface:
                 pytest.skip("bounded_surface: this medium keeps tables beside the lines")
 
-    def medium(self, root: Path) -> dict[str, tuple[int, int, bytes]]:
+    def medium(self, root: Path) -> Mapping[str, object]:
         """
         Return each file of the medium with its mode, the time of its last change and its
         content; {} where there is none. Folders have neither of the last two.
