@@ -87,7 +87,10 @@ def describe(error: Exception) -> tuple[int, str]:
         return _QUERY_CODES.get(error.code, USAGE), error.detail
     if isinstance(error, EventLogError):
         return code_of(type(error)), str(error)
-    # A fault of ours, or of the system below: named, so that it can be reported.
+    if isinstance(error, OSError) and error.strerror:
+        place = "" if error.filename is None else f"{error.filename}: "
+        return FAILED, f"{place}{error.strerror}"
+    # A fault of ours: named, so that it can be reported.
     return FAILED, f"{type(error).__name__}: {error}"
 
 

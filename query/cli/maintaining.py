@@ -115,7 +115,7 @@ def repair_store(store: str | None, applied: bool, as_json: bool) -> int:
     if mended and not applied:
         complain(f"{len(mended)} of {len(findings)} can be mended: --apply does it")
     if len(mended) < len(findings):
-        complain(f"{len(findings) - len(mended)} are left to you")
+        complain(f"left to you: {len(findings) - len(mended)}")
     return DONE if applied and len(mended) == len(findings) else DAMAGED if findings else DONE
 
 

@@ -63,6 +63,9 @@ def view(
     The page shows what the model saw at any moment, opens what compactions replaced, and
     searches.
     """
+    if output is not None and output.exists() and not output.is_file():
+        # It would be replaced, be it /dev/null.
+        raise UsageError(f"--output: {output} is no file; export --format html prints a page")
     with querying(store) as (query, held):
         session_id = find_session(held, session)
         path = _page_path(held.location, session_id) if output is None else output.absolute()
@@ -95,14 +98,18 @@ def _write(query: SessionQuery, session_id: str, path: Path, *, lineage: bool) -
     """Write the page whole or not at all; a page that stood there is replaced."""
     from eventlog.query.page import write_page
 
-    descriptor, name = tempfile.mkstemp(prefix=".page-", suffix=".html", dir=path.parent)
     try:
-        with os.fdopen(descriptor, "wb") as out:
-            faults = write_page(query, session_id, out, lineage=lineage)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        descriptor, name = tempfile.mkstemp(prefix=".page-", suffix=".html", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                faults = write_page(query, session_id, out, lineage=lineage)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        # The place that was asked for says more than the name of what was to become it.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     complain_of_faults(faults)
     return faults
 

@@ -1,5 +1,6 @@
 """``view`` and ``export --format html``."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -62,9 +63,25 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(
     kept.write_text("kept")
 
     assert 1 == run("view", "unknown", "--output", str(kept), "--no-open").code
-    assert 4 == run("view", "parent", "--output", str(tmp_path / "no" / "x"), "--no-open").code
+    missing = run("view", "parent", "--output", str(tmp_path / "no" / "x"), "--no-open")
+    assert (4, f"eventlog: {tmp_path / 'no' / 'x'}: No such file or directory\n") == (
+        missing.code,
+        missing.err,
+    )
     assert "kept" == kept.read_text()
     assert ["page.html"] == [path.name for path in tmp_path.glob("*page*")]
+
+
+def test_what_is_no_file_is_not_replaced_by_a_page(run: Run, url: str, tmp_path: Path) -> None:
+    """
+    For root, a page in the place of /dev/null took the device away.
+    """
+    fill(url)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    assert 2 == run("view", "parent", "--output", str(pipe), "--no-open").code
+    assert pipe.is_fifo()
 
 
 def test_export_writes_the_same_page(run: Run, url: str, tmp_path: Path) -> None:
