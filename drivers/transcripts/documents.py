@@ -77,13 +77,20 @@ def record_of(value: JSONValue, at: str, path: Path, tally: RecordTally) -> Reco
     """
     Return an element of a document as a record, counted as found.
 
-    None where it is no object: it was refused, and the fault names *at*.
+    None where it is no object, or is nested too deeply to be written as JSON: it was
+    refused, and the fault names *at*.
     """
     tally.found += 1
-    if type(value) is not dict:
-        reason = f"{at} must be an object, not {type(value).__name__}"
-        tally.refuse(RecordFault(str(path), None, None, "malformed", reason))
+    try:
+        return _record(value, at, tally)
+    except ValueRejected as error:
+        tally.refuse(RecordFault(str(path), None, None, "malformed", str(error)))
         return None
+
+
+def _record(value: JSONValue, at: str, tally: RecordTally) -> Record:
+    if type(value) is not dict:
+        raise ValueRejected(at, f"must be an object, not {type(value).__name__}")
     try:
         text = values.encode(value)
         if text.count(b"{") + text.count(b"[") <= DEPTH_MAX:
@@ -91,8 +98,11 @@ def record_of(value: JSONValue, at: str, path: Path, tally: RecordTally) -> Reco
         reason = f"is nested deeper than {DEPTH_MAX} levels"
     except ValueRejected as error:
         reason = error.reason
-    cleaned = clean(value)
-    raw = json.dumps(value)
+    try:
+        cleaned = clean(value)
+        raw = json.dumps(value)
+    except RecursionError:
+        raise ValueRejected(at, "is nested too deeply") from None
     if raw == json.dumps(cleaned):
         return Record(value, digest_of(raw.encode()), {"at": at})  # many brackets, none deep
     tally.altered += 1

@@ -415,7 +415,8 @@ def read_export(path: Path, tally: RecordTally) -> Stored:
         raise CorruptLog(None, str(path), None, None, None, "header", "it is no export")
     messages = value.get("messages")
     facts = record_of(value["info"], "info", path, tally)
-    assert facts is not None
+    if facts is None:
+        raise CorruptLog(None, str(path), None, None, None, "header", tally.faults[-1].reason)
     found = messages if type(messages) is list else []
     return Stored(facts, _export_messages(found, path, tally), document.fault)
 

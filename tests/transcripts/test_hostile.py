@@ -247,6 +247,23 @@ def test_nesting_beyond_any_depth_is_a_fault_of_its_line(tmp_path: Path) -> None
         assert {1, 2, 4} == places_of(store)
 
 
+def test_nesting_beyond_any_depth_is_a_fault_of_its_record(tmp_path: Path) -> None:
+    """
+    A message of a document with a thousand levels, which can be read and not be written
+    again: it cost the whole document. The others are imported.
+    """
+    message = '{"id":"m%d","type":"user","content":%s}'
+    contents = ('"one"', "[" * 1000 + "]" * 1000, '"three"')
+    messages = ",".join(message % (number, text) for number, text in enumerate(contents))
+    path = tmp_path / "session-1.json"
+    path.write_text(f'{{"sessionId":"s","messages":[{messages}]}}')
+    with open_store("memory:") as store:
+        account = imported(store, "gemini-cli", path, refused=True)
+
+        assert ["malformed"] == [fault.kind for fault in account.faults]
+        assert {"messages/0", "messages/2", "/"} == places_of(store)
+
+
 def test_b6_a_byte_order_mark_is_no_part_of_the_first_record(tmp_path: Path) -> None:
     """A mark before the first brace is skipped; one before a later line is a fault."""
     line = b'{"type":"note","uuid":"u%d","sessionId":"s"}\n'
