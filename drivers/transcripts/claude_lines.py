@@ -211,9 +211,15 @@ class ClaudeSession:
 
     def _current(self, entry: int | None) -> int | None:
         """Return the node that stands for an entry now, None where none does."""
+        passed = []
         while entry is not None and entry in self._successors:
+            passed.append(entry)
             entry = self._successors[entry]
-        return entry if entry is not None and entry in self.draft.nodes else None
+        if entry is None:
+            return None
+        for gone in passed:
+            self._successors[gone] = entry
+        return entry if entry in self.draft.nodes else None
 
     def _ancestor(self, uuid: JSONValue) -> int | None:
         """Return the nearest node at or above a line, None where none is on the surface."""

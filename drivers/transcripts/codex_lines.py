@@ -293,18 +293,22 @@ class CodexSession:
         """Cut off the last turns that hold a prompt, of those that are still there."""
         self._keep(record, "event_msg")
         count = payload.get("num_turns")
-        nodes = self.draft.nodes
-        prompts = [
-            node
-            for node in (nodes[place] for place in range(self.draft.kept_nodes))
-            if node in self._talk.prompts
-        ]
-        if type(count) is not int or count <= 0 or not prompts:
+        if type(count) is not int or count <= 0:
             return
-        if count > len(prompts):
+        nodes, prompts = self.draft.nodes, self._talk.prompts
+        place = self.draft.kept_nodes
+        prompt: int | None = None
+        while place and count and prompts:
+            place -= 1
+            if nodes[place] in prompts:
+                prompt = nodes[place]
+                count -= 1
+        if prompt is None:
+            prompts.clear()  # what was cut off or replaced never comes back
+            return
+        if count:
             self.draft.cut_behind(None)
             return
-        prompt = prompts[-count]
         anchor = self._anchors.get(prompt)
         if anchor not in nodes:
             place = nodes.index(prompt)

@@ -4,6 +4,7 @@ The messages of one opencode session, of either form, as entries.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import orjson
@@ -109,8 +110,7 @@ class OpenCodeSession:
         fields: Object = {"info": info}
         if info.get("summary") is True:
             return self._add_old_summary(record, key, info, parts, fields)
-        shown = [part for part in parts if part.get("type") in ("text", "reasoning", "tool")]
-        rest = [part for part in parts if part not in shown]
+        shown, rest = _parted(parts, lambda part: part.get("type") in ("text", "reasoning", "tool"))
         if rest:
             fields["parts"] = rest
         self._add_answer(record, key, shown, info, fields, info)
@@ -126,12 +126,10 @@ class OpenCodeSession:
             if part.get("type") == "compaction":
                 self._compactions[key] = part.get("tail_start_id")
                 return False
-        shown = [
-            part
-            for part in parts
-            if part.get("type") in ("text", "file") and part.get("ignored") is not True
-        ]
-        rest = [part for part in parts if part not in shown]
+        shown, rest = _parted(
+            parts,
+            lambda part: part.get("type") in ("text", "file") and part.get("ignored") is not True,
+        )
         fields: Object = {"info": info, "parts": rest} if rest else {"info": info}
         origin = record.origin(TOOL, key, fields)
         is_human = any(part.get("synthetic") is not True for part in shown)
@@ -147,8 +145,7 @@ class OpenCodeSession:
         if request not in self._compactions or not info.get("finish") or info.get("error"):
             return False
         tail = self._compactions[str(request)]
-        texts = [part for part in parts if part.get("type") == "text"]
-        rest = [part for part in parts if part not in texts]
+        texts, rest = _parted(parts, lambda part: part.get("type") == "text")
         origin = record.origin(TOOL, key, {**fields, "parts": rest})
         time = self._talk.at(_time(info), origin)
         last: int | None = None
@@ -266,6 +263,17 @@ class _Tool:
             if name not in ("input", "output", "content", "time")
         }
         self.rest = kept
+
+
+def _parted(
+    parts: list[Object], is_shown: Callable[[Object], bool]
+) -> tuple[list[JSONValue], list[JSONValue]]:
+    """Return the parts that are shown, and the others."""
+    shown: list[JSONValue] = []
+    rest: list[JSONValue] = []
+    for part in parts:
+        (shown if is_shown(part) else rest).append(part)
+    return shown, rest
 
 
 def _is_tool(part: JSONValue) -> bool:

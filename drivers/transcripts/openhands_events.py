@@ -277,7 +277,9 @@ class OpenHandsSession:
         time = self._talk.at(self.time_of(record.value), origin)
         summary = facts.get(said)
         holder = self._holder(runs, facts.get("summary_offset"))
-        for position, (first, last) in enumerate(runs):
+        nodes = self.draft.nodes
+        stretches = [(nodes[first], nodes[last]) for first, last in runs]
+        for position, (first, last) in enumerate(stretches):
             part = record.origin(TOOL, f"{key}#run{position}")
             if position == holder and type(summary) is str and summary:
                 content = [text_block(summary)]
@@ -290,31 +292,28 @@ class OpenHandsSession:
         return True
 
     def _runs(self, ids: set[str]) -> list[tuple[int, int]]:
-        """Return the stretches of the surface whose events are all forgotten."""
+        """Return the stretches of the surface whose events are all forgotten, by place."""
+        nodes = self.draft.nodes
+        named = {self._prompt, *(self._nearest.get(event_id) for event_id in ids)}
         runs: list[tuple[int, int]] = []
-        before = False
-        for node in self.draft.nodes:
-            events = self._events_of.get(node)
-            gone = events is not None and events <= ids
-            if gone:
-                runs[-1:] = [(runs[-1][0], node)] if before else [*runs[-1:], (node, node)]
-            before = gone
+        for place in sorted(
+            nodes.index(node)
+            for node in named
+            if node is not None and node in nodes and self._events_of[node] <= ids
+        ):
+            if runs and runs[-1][1] == place - 1:
+                runs[-1] = runs[-1][0], place
+            else:
+                runs.append((place, place))
         return runs
 
     def _holder(self, runs: list[tuple[int, int]], offset: JSONValue) -> int:
         """Return the run where the summary stands: at *offset* of what is kept, or the first."""
-        firsts = {first: position for position, (first, _) in enumerate(runs)}
-        lasts = {last for _, last in runs}
-        kept = 0
-        inside = False
-        for node in self.draft.nodes:
-            if node in firsts:
-                if kept == offset:
-                    return firsts[node]
-                inside = True
-            kept += not inside
-            if node in lasts:
-                inside = False
+        gone = 0
+        for position, (first, last) in enumerate(runs):
+            if first - gone == offset:
+                return position
+            gone += last - first + 1
         return 0
 
     # Version 0.

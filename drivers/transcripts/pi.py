@@ -5,9 +5,10 @@ Entries form a tree by ``id`` and ``parentId``; the conversation is the path fro
 entry to the root. An entry that does not hang off the one before changes the branch: what
 the new path lacks is cut off, and what it has and the surface lacks is put there again.
 A compaction's summary stands before the entries that it keeps. A tree that changes its
-branch so often that more than 128 MiB would be put there again shows from then on what is
-new on each branch. A fork copies entries of the file beside it that it comes from; they
-are its inherited part, and what it says of itself stands behind them.
+branch so often that more than 128 MiB would be put there again, or be looked through for
+it, shows from then on what is new on each branch. A fork copies entries of the file beside
+it that it comes from; they are its inherited part, and what it says of itself stands
+behind them.
 """
 
 from __future__ import annotations
@@ -282,6 +283,8 @@ class _Session:
         time = self._talk.at(_time(value), origin)
         content = [text_block(value["summary"])]
         kept = value.get("firstKeptEntryId")
+        if not self._talk.may_repeat(len(self._parents)):
+            kept = None
         self._compactions[key] = kept
         nodes = self.draft.nodes
         first_kept = self._first_kept(kept)
@@ -306,6 +309,8 @@ class _Session:
         """Return the first node at or behind the entry *kept*; None where none is known."""
         if type(kept) is not str or kept not in self._parents:
             return None
+        if kept in self._nodes:
+            return self._nodes[kept]
         path = self._path_to(self._tip)
         if kept not in path:
             return None
@@ -349,11 +354,14 @@ class _Session:
 
     def _move_to(self, parent: str | None) -> None:
         """Make the surface that of another branch."""
+        if not self._talk.may_repeat(len(self._parents)):
+            last = parent if parent in self._nodes else None
+            while self._nodes and next(reversed(self._nodes)) != last:
+                self._nodes.popitem()
+            self.draft.cut_behind(None if last is None else self._nodes[last])
+            return
         present = list(self._nodes)
-        if self._talk.may_repeat(0):
-            wanted = self._context_of(parent)
-        else:
-            wanted = present[: present.index(parent) + 1] if parent in self._nodes else []
+        wanted = self._context_of(parent)
         common = 0
         while common < min(len(wanted), len(present)) and wanted[common] == present[common]:
             common += 1

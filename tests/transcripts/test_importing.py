@@ -201,6 +201,82 @@ def test_a_small_file_cannot_ask_for_events_without_end(
         assert shown[-1] == messages_of(store, "s")[-1]
 
 
+def codex_rollbacks(path: Path, count: int) -> Path:
+    """As many prompts, and as many rollbacks that cut off the last one."""
+    item = {"type": "message", "role": "user", "content": "x"}
+    lines = [
+        {"type": "session_meta", "payload": {"id": "s"}},
+        *[{"type": "response_item", "payload": item}] * count,
+        *[{"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}}] * count,
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def openhands_condensations(path: Path, count: int) -> Path:
+    """As many messages, and as many condensations that forget one each."""
+    said = {"role": "user", "content": "x"}
+    events = [
+        {"id": f"m{number}", "kind": "MessageEvent", "source": "user", "llm_message": said}
+        for number in range(count)
+    ] + [
+        {"id": f"c{number}", "kind": "Condensation", "forgotten_event_ids": [f"m{number}"]}
+        for number in range(count)
+    ]
+    path.write_text(json.dumps(events))
+    return path
+
+
+def pi_compactions(path: Path, count: int) -> Path:
+    """As many messages, and as many compactions that keep the last one."""
+    last = f"e{count - 1}"
+    said = {"role": "user", "content": "x"}
+    lines: list[dict[str, Any]] = [{"type": "session", "id": "s"}]
+    lines += [{"type": "message", "id": f"e{number}", "message": said} for number in range(count)]
+    lines += [
+        {"type": "compaction", "id": f"c{number}", "summary": "x", "firstKeptEntryId": last}
+        for number in range(count)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "write"),
+    [
+        ("codex", "rollout-s.jsonl", codex_rollbacks),
+        ("openhands", "s.json", openhands_condensations),
+        ("pi", "s.jsonl", pi_compactions),
+    ],
+    ids=["codex", "openhands", "pi"],
+)
+def test_twice_the_records_are_twice_the_work(
+    tool: str, name: str, write: Any, tmp_path: Path
+) -> None:
+    """
+    Records that change what stands at one place looked at all that stands anywhere: a
+    megabyte of them took minutes. Counted in calls.
+    """
+    counts = []
+    for records in (200, 400):
+        calls = 0
+
+        def count(_frame: object, event: str, _arg: object) -> None:
+            nonlocal calls
+            calls += event.endswith("call")
+
+        path = write(tmp_path / name, records)
+        with open_store("memory:") as store:
+            before = sys.getprofile()
+            sys.setprofile(count)
+            try:
+                imported(store, tool, path)
+            finally:
+                sys.setprofile(before)
+        counts.append(calls)
+    assert counts[1] < 2.2 * counts[0]
+
+
 def test_a_name_of_a_mark_that_is_no_path_is_none(tmp_path: Path) -> None:
     """A mark says where the last import found the file; that may be gone, or never was."""
     path = tmp_path / "s.jsonl"
