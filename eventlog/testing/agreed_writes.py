@@ -322,11 +322,12 @@ class WritesAgree(RuleBasedStateMachine):
         if session_id not in self._headers:
             number = self._headers_made
             self._headers_made += 1
+            # Of three that begin at once, two have one parent: its children tie.
             self._headers[session_id] = SessionHeader(
                 session_id,
                 number // 3,
                 cwd=f"/{number}",
-                parent_session=None if number % 3 == 0 else SESSION_IDS[number % 4],
+                parent_session=None if number % 3 == 0 else SESSION_IDS[number // 3 % 4],
             )
         return self._headers[session_id]
 

@@ -54,6 +54,15 @@ FOUND_BY_PROGRAMS = (
     "DeletionIsNoChange",
     "HeadRemembered",
     "ReadPrunes",
+    "FlagsLostOnReopening",
+    "EmptySourcesLostOnReopening",
+    "NewestTimeOnReopening",
+    "PastLostOnReopening",
+    "RetryOnReopeningDoubles",
+    "DeletionsUnnamedOnReopening",
+    "HeaderBySubset",
+    "ExtraBySubset",
+    "ChildrenInUtf16Order",
 )
 
 # What a fault was found by need not be made small.

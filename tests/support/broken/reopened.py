@@ -207,16 +207,16 @@ class ExtraBySubset(BrokenMemory):
         return super().append(header, events)
 
 
-class ChildrenByLanguage(BrokenMemory):
-    """Lists the children of one millisecond in the order of a dictionary."""
+class ChildrenInUtf16Order(BrokenMemory):
+    """Lists the children of one millisecond as other languages compare texts."""
 
     promise = "test_ties_are_in_code_point_order"
 
     def _children(self, parent_id: str, after: HeadKey | None, limit: int) -> HeadPage:
         page = super()._children(parent_id, after, limit)
-        return evolve(
-            page, items=tuple(sorted(page.items, key=lambda head: head.header.id.casefold()))
-        )
+        items = sorted(page.items, key=lambda head: head.header.id.encode("utf-16-be"))
+        items.sort(key=lambda head: -head.header.created_at)
+        return evolve(page, items=tuple(items))
 
 
 class SalvageEndsWithItsPage(BrokenSqlite):
