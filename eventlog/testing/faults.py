@@ -20,15 +20,13 @@ from attrs import define, field
 
 __all__ = ["STEPS", "StepFaults", "each_step"]
 
+WRITES: Final = ("write", "pwrite")
+
 STEPS: Final = (
-    "write",
-    "fsync",
-    "fdatasync",
-    "ftruncate",
-    "rename",
-    "link",
-    "unlink",
-    "mkdir",
+    *WRITES,
+    *("fsync", "fdatasync", "ftruncate", "truncate"),
+    *("rename", "replace", "link", "unlink", "remove"),
+    *("mkdir", "rmdir"),
 )
 """What counts as a step: what a store asks of :mod:`os` to change its medium."""
 
@@ -84,10 +82,11 @@ class StepFaults:
                 return real(*arguments, **options)
             if self.fault == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if self.fault == "short" and name == "write" and number == self.at:
+            if self.fault == "short" and name in WRITES and number == self.at:
                 # As a disk that fills up: a part is written, and the rest is refused.
                 self.times += 1
-                return real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+                target, data, *place = arguments
+                return real(target, bytes(data)[: len(data) // 2], *place)
             raise OSError(self.code, os.strerror(self.code))
 
         return step
