@@ -73,6 +73,11 @@ class Narrowing:
         return seq >= start and (stop is None or seq < stop)
 
     @property
+    def is_open(self) -> bool:
+        """Whether all that matches is wanted, but for what is too new and what is done."""
+        return self.condition == "d.id < ?"
+
+    @property
     def age(self) -> str:
         """
         The column that windows are cut by. Within a session it is the seq, which an index

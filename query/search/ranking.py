@@ -32,6 +32,11 @@ DETAIL_ROWS: Final = 32
 FIRST_ROWS: Final = 2 * DETAIL_ROWS
 """Ranked matches taken at first; most answers need no more, and sorting few takes less."""
 
+SCORE: Final = "round(bm25(fts, 1.0, 0.0) * ?, 2)"
+"""Negative relevance; the words count, and facets do not. The column ``rank`` takes longer."""
+
+ORDER: Final = "ORDER BY 4, d.time DESC, f.rowid DESC"
+
 UNCUT: Final = -1
 """The window of a place where all matches are ranked together."""
 
@@ -196,11 +201,8 @@ def _tier_windows(
             given.is_whole = False
             source += f" AND {limits.age} >= ?"
             values.append(floor[0][0])
-        statement = (
-            f"SELECT f.rowid, d.sid, d.seq, round(f.rank * ?, 2) {source}"
-            " ORDER BY 4, d.time DESC, f.rowid DESC"
-        )
-        rows = _drawn(read, statement, [limits.scale, *values], given)
+        span = floor[0][0] if floor else 0, limits.as_of if below is None else below
+        rows = _drawn(read, limits, source, values, span, given)
         yield _Window(tier, Place(rank, window, below), rows)
         if not floor:
             return
@@ -227,18 +229,55 @@ def _source(limits: Narrowing, search: Search, given: _Given) -> tuple[str, list
     return source, values
 
 
-def _drawn(read: Read, statement: str, values: Sequence[object], given: _Given) -> Iterator[Row]:
-    """Yield rows: the first few, which mostly do, then all others."""
-    first = read(f"{statement} LIMIT {FIRST_ROWS}", values)
+def _drawn(
+    read: Read,
+    limits: Narrowing,
+    source: str,
+    values: Sequence[object],
+    span: tuple[int, int],
+    given: _Given,
+) -> Iterator[Row]:
+    """Yield rows of *source*: the first few, which mostly do, then all others."""
+    statement = f"SELECT f.rowid, d.sid, d.seq, {SCORE} {source} {ORDER}"
+    if limits.is_open:
+        first, is_all = _best_rows(read, limits, source, values, span)
+    else:
+        first = read(f"{statement} LIMIT {FIRST_ROWS}", [limits.scale, *values])
+        is_all = len(first) < FIRST_ROWS
     for row in first:
         given.ids.add(row[0])
         yield row
-    if len(first) == FIRST_ROWS:
+    if not is_all:
         known = {row[0] for row in first}
-        for row in read(statement, values):
+        for row in read(statement, [limits.scale, *values]):
             if row[0] not in known:
                 given.ids.add(row[0])
                 yield row
+
+
+def _best_rows(
+    read: Read, limits: Narrowing, source: str, values: Sequence[object], span: tuple[int, int]
+) -> tuple[list[Row], bool]:
+    """
+    Return the first rows of a source that leaves out few matches, and whether they are all.
+
+    Of all matches only the best are looked up in ``doc``, which takes half as long as the
+    ranking itself. More may have the score of the last of them, so that one is left for later.
+    """
+    few = FIRST_ROWS + 2 * len(limits.done)
+    best = (
+        f"SELECT rowid, {SCORE} AS score FROM fts"
+        f" WHERE fts MATCH ? AND rowid >= ? AND rowid < ? ORDER BY score LIMIT {few}"
+    )
+    match, *others = values
+    conditions = source.partition(" MATCH ? AND ")[2]
+    rows = read(
+        f"SELECT f.rowid, d.sid, d.seq, f.score FROM ({best}) f"
+        f" LEFT JOIN doc d ON d.id = f.rowid AND {conditions} {ORDER}",
+        [limits.scale, match, *span, *others],
+    )
+    is_all = len(rows) < few
+    return [r for r in rows if r[1] is not None and (is_all or r[3] < rows[-1][3])], is_all
 
 
 def _newest_rows(read: Read, limits: Narrowing, body: str, below: int | None) -> list[Row]:

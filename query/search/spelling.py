@@ -160,11 +160,14 @@ class Spelling:
         """
         if self._lexicon.searched < WINDOW_DOCUMENTS:
             return True
+        # Long words are mostly rare ones, and one such word is enough.
+        words = sorted((word for p in phrases for word in _whole_words(p)), key=len, reverse=True)
+        for word in words:
+            if self._lexicon.at_most([word], WINDOW_DOCUMENTS + 1) < WINDOW_DOCUMENTS:
+                return True
         stop = RANKED_DOCUMENTS_MAX + 1
-        # All words at once: the rarest one bounds how far the others are counted.
-        least = self._lexicon.at_most([word for p in phrases for word in _whole_words(p)], stop)
-        if least < WINDOW_DOCUMENTS or least == stop:
-            return least < stop
+        if len(phrases) < 2 or self._lexicon.at_most(words, stop) == stop:
+            return False
         total = max(self._lexicon.total(), 1)
         expected = float(total)
         for phrase in phrases:

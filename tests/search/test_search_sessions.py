@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from threading import Event, Thread
 from typing import Any
 
@@ -319,6 +320,27 @@ def test_a_session_full_of_a_common_word_hides_no_other(
     assert {"noisy", *(f"s{number}" for number in range(5))} == set(ids)
     assert 6 == len(ids)
     assert "window" == query.search_sessions("common").mode
+
+
+@pytest.mark.parametrize("limit", [7, 100])
+def test_many_equals_come_newest_first(memory: EventStore, query: SessionQuery, limit: int) -> None:
+    """
+    The best few matches are looked up first. Where more than these are alike, it is their
+    time that says which come first, and not which the engine came upon first.
+    """
+    times = Random(5).sample(range(1_000), 200)
+    for number, time in enumerate(times):
+        text = "needle" if number % 20 == 0 else "needle in hay"
+        memory.append(make_header(f"s{number}"), [message(0, text, time=time)])
+    filled(memory, ["something else"] * 800, "other")
+    assert 1_000 == query.search_sessions("needle").searched
+    memory.delete("s0")
+
+    walk = walked(query.search_sessions, "needle", limit=limit)
+
+    ids = [int(hit.record.header.id[1:]) for hit in walk]
+    expected = sorted(range(1, 200), key=lambda number: (number % 20 > 0, -times[number]))
+    assert expected == ids
 
 
 def test_threads_search_while_the_log_grows(memory: EventStore, query: SessionQuery) -> None:
