@@ -35,7 +35,7 @@ class Phrase:
     open_ended: bool = False
 
 
-@frozen
+@frozen(cache_hash=True)
 class Query:
     """
     A search query.
