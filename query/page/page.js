@@ -27,7 +27,7 @@ class Log {
     this.length = info.length;
     const n = info.length;
     this.types = [];
-    this.type = new Uint16Array(n);
+    this.type = new Uint32Array(n);
     this.time = new Float64Array(n);
     this.label = new Int32Array(n).fill(NONE); // place on the surface, NONE: never a node
     this.by = new Int32Array(n).fill(NONE); // what replaced it, NONE: nothing did
@@ -195,22 +195,23 @@ const CLAMP_LINES = 14;
 const CLAMP_CHARS = 8000; // more than so many lines of a wide window hold
 const SHOWN_CHARS = 200000;
 const PIECE_CHARS = 10000; // browsers lay out longer paragraphs in quadratic time
+// An event stands in one row at most: heights and elements are kept by seq.
 const list = { rows: [], tops: new Float64Array(1), heights: new Map(), elements: new Map() };
-
-function rowKey(row) {
-  return row.depth * 2 ** 40 + row.seq;
-}
 
 function buildRows() {
   const current = log();
   const rows = [];
-  const add = (seq, depth) => {
-    rows.push({ seq, depth });
-    if (state.opened.has(seq))
-      for (const covered of current.replaced.get(seq) || []) add(covered, depth + 1);
-  };
-  if (state.mode === "surface") for (const seq of current.surfaceAt(state.length)) add(seq, 0);
-  else for (let seq = 0; seq < state.length; seq++) rows.push({ seq, depth: 0 });
+  if (state.mode === "surface") {
+    // Compactions of compactions may be nested deeper than calls can be.
+    const left = current.surfaceAt(state.length).map((seq) => ({ seq, depth: 0 })).reverse();
+    while (left.length) {
+      const row = left.pop();
+      rows.push(row);
+      const covered = state.opened.has(row.seq) ? current.replaced.get(row.seq) || [] : [];
+      for (let at = covered.length - 1; at >= 0; at--)
+        left.push({ seq: covered[at], depth: row.depth + 1 });
+    }
+  } else for (let seq = 0; seq < state.length; seq++) rows.push({ seq, depth: 0 });
   list.rows = rows;
   layOut();
 }
@@ -226,7 +227,7 @@ function guess(row) {
 function layOut() {
   const tops = new Float64Array(list.rows.length + 1);
   list.rows.forEach((row, place) => {
-    tops[place + 1] = tops[place] + (list.heights.get(rowKey(row)) ?? guess(row));
+    tops[place + 1] = tops[place] + (list.heights.get(row.seq) ?? guess(row));
   });
   list.tops = tops;
   $("canvas").style.height = `${tops[list.rows.length]}px`;
@@ -251,33 +252,36 @@ function render() {
   if (list.rows.length) {
     const first = placeAt(view.scrollTop - margin);
     const last = placeAt(view.scrollTop + view.clientHeight + margin);
+    let above = null;
     for (let place = first; place <= last; place++) {
       const row = list.rows[place];
-      const key = rowKey(row);
-      shown.add(key);
-      let element = list.elements.get(key);
+      shown.add(row.seq);
+      let element = list.elements.get(row.seq);
       if (!element) {
         element = drawRow(row);
-        list.elements.set(key, element);
-        canvas.append(element);
+        list.elements.set(row.seq, element);
+        // In the order of the rows, in which Tab goes and a selection is copied.
+        if (above) above.after(element);
+        else canvas.prepend(element);
       }
       element.style.transform = `translateY(${list.tops[place]}px)`;
+      above = element;
     }
   }
-  for (const [key, element] of list.elements)
-    if (!shown.has(key)) {
+  for (const [seq, element] of list.elements)
+    if (!shown.has(seq)) {
       element.remove();
-      list.elements.delete(key);
+      list.elements.delete(seq);
     }
   measure();
 }
 
 function measure() {
   let changed = false;
-  for (const [key, element] of list.elements) {
+  for (const [seq, element] of list.elements) {
     const height = element.offsetHeight;
-    if (list.heights.get(key) !== height) {
-      list.heights.set(key, height);
+    if (list.heights.get(seq) !== height) {
+      list.heights.set(seq, height);
       changed = true;
     }
   }
@@ -289,7 +293,7 @@ function measure() {
   layOut();
   if (list.rows.length) view.scrollTop = list.tops[place] + within;
   list.rows.forEach((row, at) => {
-    const element = list.elements.get(rowKey(row));
+    const element = list.elements.get(row.seq);
     if (element) element.style.transform = `translateY(${list.tops[at]}px)`;
   });
 }
@@ -304,9 +308,15 @@ function soon() {
 }
 
 function redraw() {
+  const focused = document.activeElement;
+  const seq = focused.closest("#canvas .row")?.dataset.seq;
   for (const element of list.elements.values()) element.remove();
   list.elements.clear();
   render();
+  if (seq === undefined) return;
+  // Whoever pressed a button by key goes on from there.
+  const again = list.elements.get(Number(seq))?.querySelector(`[class="${focused.className}"]`);
+  (again ?? $("list")).focus({ preventScroll: true });
 }
 
 function refresh() {
@@ -361,15 +371,15 @@ function drawRow({ seq, depth }) {
     isCut ||= text.length < whole.length;
     if (kindOfPart === "fold")
       box.append(
-        make("details", { ontoggle: () => soonMeasure(), open: full }, make("summary", {}, title), pre(front(text, SHOWN_CHARS))),
+        make("details", { ontoggle: () => soonMeasure(), open: full }, marked(make("summary"), title), pre(front(text, SHOWN_CHARS))),
       );
-    else box.append(kindOfPart === "data" ? make("code", { class: "data" }, front(text, PIECE_CHARS)) : pre(text));
+    else box.append(kindOfPart === "data" ? marked(make("code", { class: "data" }), front(text, PIECE_CHARS)) : pre(text));
     if (full) box.append(...rest(whole));
   }
   article.append(box);
   if (!full && (isCut || current.rows[seq] > CLAMP_LINES))
     article.append(
-      make("button", { class: "more", onclick: () => { state.unfolded.add(seq); list.heights.clear(); buildRows(); redraw(); } },
+      make("button", { class: "more", onclick: () => unfold(seq) },
         current.rows[seq] > CLAMP_LINES ? `show all ${current.rows[seq].toLocaleString()} lines` : "show all of it"),
     );
   if (covered && state.mode === "surface")
@@ -406,18 +416,22 @@ function pieces(text) {
 }
 
 function pre(text, kind) {
-  if (text.length <= PIECE_CHARS) return marked(text, kind);
-  return make("div", { class: kind ? `long ${kind}` : "long" }, ...pieces(text).map((piece) => marked(piece)));
+  if (text.length <= PIECE_CHARS) return marked(make("pre", { class: kind }), text);
+  return make("div", { class: kind ? `long ${kind}` : "long" }, ...pieces(text).map((piece) => marked(make("pre"), piece)));
 }
 
-function marked(text, kind) {
-  const element = make("pre", kind ? { class: kind } : {});
-  const words = state.words.toLowerCase();
+// Small letters, as many as there were: of all letters only İ becomes two.
+function folded(text) {
+  return text.replaceAll("İ", "i").toLowerCase();
+}
+
+function marked(element, text) {
+  const words = folded(state.words);
   if (!words) {
     element.textContent = text;
     return element;
   }
-  const lower = text.toLowerCase();
+  const lower = folded(text);
   let from = 0;
   for (let found = lower.indexOf(words); found >= 0; found = lower.indexOf(words, from)) {
     element.append(text.slice(from, found), make("mark", {}, text.slice(found, found + words.length)));
@@ -429,6 +443,12 @@ function marked(text, kind) {
 
 function soonMeasure() {
   requestAnimationFrame(measure);
+}
+
+function unfold(seq) {
+  state.unfolded.add(seq);
+  buildRows();
+  redraw();
 }
 
 function toggle(seq) {
@@ -485,6 +505,7 @@ function select(seq) {
 
 function closePanel() {
   state.selected = null;
+  if ($("panel").contains(document.activeElement)) $("list").focus({ preventScroll: true });
   $("panel").hidden = true;
   redraw();
 }
@@ -497,13 +518,13 @@ function go(seq) {
     if (current.label[seq] === NONE) {
       setMode("log");
     } else {
-      let at = seq;
-      while (current.by[at] !== NONE && current.by[at] < state.length) {
-        at = current.by[at];
+      const opened = state.opened.size;
+      for (let at = current.by[seq]; at !== NONE && at < state.length; at = current.by[at])
         state.opened.add(at);
+      if (state.opened.size > opened) {
+        buildRows();
+        redraw();
       }
-      buildRows();
-      redraw();
     }
   }
   const place = list.rows.findIndex((row) => row.seq === seq);
@@ -574,11 +595,11 @@ async function search(words) {
   $("hits").textContent = "";
   redraw();
   if (!state.words) return;
-  const wanted = state.words.toLowerCase();
+  const wanted = folded(state.words);
   const current = log();
   for (let seq = 0; seq < current.length; seq++) {
     if (state.mode === "log" || current.label[seq] !== NONE)
-      if (searchText(current.body(seq)).toLowerCase().includes(wanted)) state.hits.push(seq);
+      if (folded(searchText(current.body(seq))).includes(wanted)) state.hits.push(seq);
     if (seq % 500 === 499) {
       $("hits").textContent = `${state.hits.length} …`;
       await new Promise((resolve) => setTimeout(resolve));
@@ -593,6 +614,18 @@ function step(by) {
   state.hit = (state.hit + by + state.hits.length) % state.hits.length;
   $("hits").textContent = `${state.hit + 1} of ${state.hits.length}`;
   go(state.hits[state.hit]);
+  reveal(state.hits[state.hit]);
+}
+
+// Bring what matches in an event into view, unfolding the event where it is folded away.
+function reveal(seq) {
+  const found = () => {
+    const box = list.elements.get(seq)?.querySelector(".body");
+    const bottom = box?.getBoundingClientRect().bottom;
+    return [...(box?.querySelectorAll("mark") ?? [])].find((mark) => mark.checkVisibility() && mark.getBoundingClientRect().bottom <= bottom);
+  };
+  if (!found()) unfold(seq);
+  found()?.scrollIntoView({ block: "nearest" });
 }
 
 function move(by) {
@@ -624,9 +657,9 @@ const keys = {
 
 document.addEventListener("keydown", (press) => {
   if (press.ctrlKey || press.metaKey || press.altKey) return;
-  if (press.target.closest("input")) {
+  if (press.target.id === "search") {
     if (press.key === "Escape") press.target.blur();
-    if (press.key === "Enter" && press.target.id === "search") step(press.shiftKey ? -1 : 1);
+    if (press.key === "Enter") step(press.shiftKey ? -1 : 1);
     return;
   }
   if (keys[press.key]) {
