@@ -4,7 +4,7 @@ What a misspelled query may have meant, by the words that are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 from typing import Final, Protocol
 
@@ -39,10 +39,10 @@ class Lexicon(Protocol):
 
     searched: int
 
-    def alike(self, shape: Shape) -> Iterable[str]:
+    def alike(self, shape: Shape) -> Collection[str]:
         """Return the words of a shape."""
 
-    def of_length(self, chars_min: int, chars_max: int) -> Iterable[str]:
+    def of_length(self, chars_min: int, chars_max: int) -> Collection[str]:
         """Return the words of a length, both ends inclusive."""
 
     def documents(self, words: Sequence[str]) -> Sequence[int]:

@@ -8,14 +8,14 @@ from the extra ``search``; without it, a slower function here does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final
 
 from attrs import frozen
 
 try:
     from rapidfuzz.distance import OSA
-    from rapidfuzz.process import extract_iter
+    from rapidfuzz.process import extract
 except ImportError:  # the extra ``search`` is not installed
     HAS_RAPIDFUZZ = False
 else:
@@ -67,15 +67,16 @@ def shapes(word: str) -> tuple[Shape, ...]:
     )  # fmt: skip
 
 
-def nearest(word: str, words: Iterable[str], distance_max: int) -> list[tuple[int, str]]:
+def nearest(word: str, words: Collection[str], distance_max: int) -> list[tuple[int, str]]:
     """
     Return those of *words* within *distance_max* of *word*, with their distances, nearest
     first, then in code point order. *word* itself is left out.
 
-    Cost: about 0.1 µs a word with rapidfuzz, 10 µs without.
+    Cost: less than 0.1 µs a word with rapidfuzz, 10 µs without.
     """
     if HAS_RAPIDFUZZ:
-        found = extract_iter(word, words, scorer=OSA.distance, score_cutoff=distance_max)
+        # All at once: one by one takes half as long again.
+        found = extract(word, words, scorer=OSA.distance, score_cutoff=distance_max, limit=None)
         return sorted((int(apart), other) for other, apart, _ in found if apart > 0)
     scored = ((distance(word, other, distance_max), other) for other in words)
     return sorted((apart, other) for apart, other in scored if 0 < apart <= distance_max)
