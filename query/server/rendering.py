@@ -119,7 +119,7 @@ def render_event_trace(trace: EventTrace) -> str:
         f"cites: {_seqs(trace.source_event_seqs)}",
         f"cited by: {_seqs(trace.derived_event_seqs)}",
     ]
-    return _capped(lines, None)
+    return _capped(lines)
 
 
 def render_lineage(trace: LineageTrace, allows: Callable[[SessionHeader], bool]) -> str:
@@ -158,7 +158,7 @@ def render_lineage(trace: LineageTrace, allows: Callable[[SessionHeader], bool])
             break
     if len(lines) == told:
         lines.append("  none")
-    return _capped(lines, None)
+    return _capped(lines)
 
 
 def event_text(query: SessionQuery, event: Event) -> str:
@@ -213,8 +213,8 @@ def _seqs(seqs: Sequence[int]) -> str:
     return told + (f", … (truncated: {rest} more)" if rest > 0 else "")
 
 
-def _capped(lines: Sequence[str], last: str | None) -> str:
-    """Join *lines* within the cap; *last* is said in any case."""
+def _capped(lines: Sequence[str]) -> str:
+    """Join *lines* within the cap."""
     room = BYTES_MAX - FRAME_BYTES
     kept: list[str] = []
     for line in lines:
@@ -223,4 +223,4 @@ def _capped(lines: Sequence[str], last: str | None) -> str:
             kept.append("(truncated: the answer is longer than is given at once)")
             break
         kept.append(line)
-    return "\n".join(kept if last is None else [*kept, "", last])
+    return "\n".join(kept)

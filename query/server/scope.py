@@ -4,6 +4,7 @@ Which sessions a client of the server may see.
 
 from __future__ import annotations
 
+import os
 from typing import Final, Self
 
 from attrs import frozen
@@ -36,7 +37,8 @@ class Scope:
     @classmethod
     def from_text(cls, text: str) -> Self:
         """
-        Read ``session:ID``, ``cwd:PATH`` or ``all``.
+        Read ``session:ID``, ``cwd:PATH`` or ``all``. A ``~`` that PATH begins with is the
+        home folder, as in the URLs of stores: no shell expands it in a host's settings.
 
         Raises:
             InvalidArgument: It is none of these, or ID can be no session's.
@@ -49,7 +51,7 @@ class Scope:
                 check_session_id(value)
             except ValueRejected as error:
                 raise InvalidArgument("scope", str(error)) from None
-        return cls(kind, value)
+        return cls(kind, os.path.expanduser(value) if kind == "cwd" else value)
 
     @property
     def session_id(self) -> str | None:

@@ -109,11 +109,7 @@ class HistoryTools:
                 "Search past agent sessions. Names the sessions that match, each with its "
                 "best entry; an empty query lists the newest. Forgives typos, case and "
                 "accents. Go on with session_query in one of them.",
-                (
-                    Field("query", str, "Words to look for; empty lists the newest.", ""),
-                    LIMIT,
-                    CURSOR,
-                ),
+                (QUERY, LIMIT, CURSOR),
                 self._search,
             ),
             ToolSpec(

@@ -73,6 +73,16 @@ def test_a_scope_is_one_of_three(bad: str) -> None:
         Scope.from_text(bad)
 
 
+def test_a_scope_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    No shell expands ``~`` in the settings of a host; the scope matched no session.
+    """
+    monkeypatch.setenv("HOME", "/home/me")
+
+    assert Scope("cwd", "/home/me/w") == Scope.from_text("cwd:~/w")
+    assert Scope("session", "~") == Scope.from_text("session:~")
+
+
 def test_three_steps_lead_to_the_full_text(tools: Tools) -> None:
     """
     A model finds the session, the entry, and reads what compaction dropped.
