@@ -11,22 +11,31 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import ClassVar
 
 import pytest
 
-from eventlog.errors import EventLogError, SequenceConflict, StoreFull, StoreReadOnly
-from eventlog.testing.contract.base import ContractBase, read_all
+from eventlog.errors import (
+    EventLogError,
+    SequenceConflict,
+    SessionDeleted,
+    StoreFull,
+    StoreReadOnly,
+)
+from eventlog.model import Batch
+from eventlog.testing.contract.base import ContractBase, read_all, walk_heads
 from eventlog.testing.crashing import CrashPlan, crash_campaign
-from eventlog.testing.samples import make_header, message, messages
+from eventlog.testing.samples import make_header, message, messages, summary
 
 __all__ = ["FaultContract"]
 
 NOBODY = 65_534
 CHILD_WAIT_S = 60.0
+DELETING_S = 0.004
 
 
 class FaultContract(ContractBase):
@@ -37,6 +46,8 @@ class FaultContract(ContractBase):
         crash_plans: The campaigns of kills.
 
         full_bytes: What any file may have in the test of the full disk.
+
+        deletion_kills: How many processes are killed while they delete.
     """
 
     crash_plans: ClassVar[tuple[CrashPlan, ...]] = (
@@ -44,6 +55,7 @@ class FaultContract(ContractBase):
         CrashPlan(10, 7, (50, 20_000), seed=2),
     )
     full_bytes: ClassVar[int] = 300_000
+    deletion_kills: ClassVar[int] = 8
 
     @pytest.fixture(autouse=True)
     def _needs(self, tmp_path: Path) -> None:
@@ -60,6 +72,57 @@ class FaultContract(ContractBase):
             account = crash_campaign(self.open_store, root / str(number), plan)
             assert plan.kills == account.kills
 
+    def test_h9_killed_deletions_are_whole(self, root: Path) -> None:
+        """
+        A deletion that is killed has taken all of its session away, or nothing.
+        """
+        random = Random(3)
+        events = [*messages(3), summary(3, 0, 1, [0, 1])]
+        ids = [f"s{number:02}" for number in range(30)]
+        for number in range(self.deletion_kills):
+            place, forget = root / str(number), number % 2 == 1
+            with self.open_store(place) as store:
+                store.append_many(
+                    [Batch(make_header(one, parent_session="p"), events) for one in ids]
+                )
+            deleted = self._killed_while_deleting(place, ids, forget, random.random())
+            with self.open_store(place) as store:
+                assert {finding.kind for finding in store.verify()} <= {"leftover"}
+                left = [head.header.id for head in walk_heads(store)]
+                assert len(ids) - len(left) in (deleted, deleted + 1)
+                assert ids[len(ids) - len(left) :] == left
+                assert left == [head.header.id for head in walk_heads(store, parent="p")]
+                for one in left:
+                    assert events == read_all(store, one)
+                    assert [3, 2] == store.snapshot(one).nodes()
+                gone = ids[: len(ids) - len(left)]
+                # One that was to be forgotten may still be remembered.
+                for one in gone[:deleted] if forget else gone:
+                    (answer,) = store.append_many([Batch(make_header(one), messages(1))])
+                    assert answer == 1 if forget else isinstance(answer, SessionDeleted)
+
+    def _killed_while_deleting(
+        self, place: Path, ids: Sequence[str], forget: bool, share: float
+    ) -> int:
+        """Delete in a process that is killed; returns how many deletions had come back."""
+        reader, writer = os.pipe()
+
+        def delete() -> None:
+            os.close(reader)
+            with self.open_store(place) as store:
+                for one in ids:
+                    store.delete(one, forget=forget)
+                    os.write(writer, b".")
+
+        child = forked(delete)
+        os.close(writer)
+        with open(reader, "rb", buffering=0) as told:
+            count = len(told.read(1))
+            time.sleep(share * DELETING_S)
+            os.kill(child, signal.SIGKILL)
+            ended(child)
+            return count + len(told.read())
+
     def test_d5_writers_of_several_processes_take_turns(self, root: Path) -> None:
         """
         Processes that append to one session have all their events in it, once and in order.
@@ -67,7 +130,12 @@ class FaultContract(ContractBase):
         with self.open_store(root) as store:
             self.need_capability(store, "multi_process_write")
 
+        # Nobody begins before all are there: a fast store would be done with each in turn.
+        gate, opener = os.pipe()
+
         def append(number: int) -> None:
+            os.close(opener)
+            os.read(gate, 1)
             with self.open_store(root) as store:
                 for count in range(15):
                     while True:
@@ -80,6 +148,8 @@ class FaultContract(ContractBase):
                             continue
 
         children = [forked(partial(append, number)) for number in range(3)]
+        os.close(opener)
+        os.close(gate)
         assert [0, 0, 0] == [ended(child) for child in children]
         with self.open_store(root) as store:
             found = read_all(store, "s1")

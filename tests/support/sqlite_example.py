@@ -34,6 +34,7 @@ from eventlog.errors import (
     SessionNotFound,
     StoreBusy,
     StoreFull,
+    StoreReadOnly,
     StoreUnavailable,
 )
 from eventlog.store import head_page
@@ -248,6 +249,8 @@ class SqliteStore(EventStore):
             return StoreBusy(None, BUSY_TIMEOUT_S)
         if name.startswith("SQLITE_FULL"):
             return StoreFull(self.location)
+        if name.startswith("SQLITE_READONLY"):
+            return StoreReadOnly(self.location)
         return StoreUnavailable(self.location, str(error))
 
 
