@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from os.path import commonprefix
-from pathlib import Path
 from typing import Final
 
 import click
@@ -25,6 +24,7 @@ from .failures import DAMAGED, DONE, NONE_FOUND, describe
 from .options import (
     examples,
     find_session,
+    folders,
     json_option,
     querying,
     session_argument,
@@ -100,7 +100,7 @@ def list_sessions(
     with querying(store) as (query, held):
         filters: list[SessionFilter] = []
         if cwd is not None:
-            filters.append(Cwd([str(Path(cwd).expanduser().absolute().resolve()), cwd]))
+            filters.append(Cwd(folders(cwd)))
         if since is not None or until is not None:
             filters.append(CreatedAt(instant(since, "--since"), instant(until, "--until")))
         if parent is not None:

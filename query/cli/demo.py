@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from .demo_agent import CONTEXT_BUDGET_TOKENS
@@ -52,7 +54,7 @@ def _tell(screen: Screen, report: DemoReport, store: str | None) -> None:
         _tell_compaction(screen, compaction, number)
     _tell_recall(screen, report)
     _tell_reads(screen, report)
-    option = "" if store is None else f" --store {store}"
+    option = "" if store is None else f" --store {shlex.quote(store)}"
     session_id = report.session.header.id
     screen.line()
     screen.line(("Look for yourself:", "bold"))

@@ -1,13 +1,14 @@
 """
 ``verify``, ``repair``, ``archive`` and ``prune``: keeping a store in order.
 
-Those that change something tell first what they would do, and do it with ``--apply``.
+``repair`` and ``prune`` tell first what they would do, and do it with ``--apply``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -27,7 +28,15 @@ from eventlog.pruning import (
 from eventlog.store import EventStore
 
 from .failures import DAMAGED, DONE, FAILED, NONE_FOUND, UsageError, code_of
-from .options import examples, find_session, json_option, opened, store_option, whole
+from .options import (
+    examples,
+    find_session,
+    folders,
+    json_option,
+    opened,
+    store_option,
+    whole,
+)
 from .output import Screen, complain, complain_of_faults, counted, print_json
 from .times import shown_time
 
@@ -217,8 +226,8 @@ def _check_archives(store: EventStore, otherwise: str) -> None:
 @click.option(
     "--older-than", "age", metavar="AGE", required=True, help="Unused for so long: 12h, 90d, 8w."
 )
-@click.option("--keep", "keep", type=whole(0), default=0, help="Spare the newest N.")
-@click.option("--cwd", metavar="DIR", help="Only sessions of this directory.")
+@click.option("--keep", metavar="N", type=whole(0), default=0, help="Spare the newest N.")
+@click.option("--cwd", metavar="PATH", help="Only sessions of this working directory.")
 @click.option("--archive", "to", metavar="URL", help="Keep each in this store: jsonl:PATH.")
 @apply_option
 @json_option
@@ -235,6 +244,8 @@ def prune_store(
     Delete sessions that were not used for longer than AGE. Without --apply nothing is
     changed, and what would go is told. There is no default age.
     """
+    if cwd is not None and not Path(cwd).is_absolute():
+        cwd = folders(cwd)[0]
     policy = PrunePolicy(_milliseconds(age), keep_newest=keep, cwd=cwd)
     with opened(store, read_only=not applied) as held:
         if to is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -30,6 +31,7 @@ __all__ = [
     "default_store",
     "examples",
     "find_session",
+    "folders",
     "json_option",
     "opened",
     "querying",
@@ -117,6 +119,11 @@ def examples(*lines: str, note: str = "") -> str:
     # \b keeps the paragraph from being filled.
     text = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
     return f"{text}\n\n{note}" if note else text
+
+
+def folders(given: str) -> list[str]:
+    """Return what sessions may have recorded of a folder: its path, and as it was given."""
+    return [str(Path(given).expanduser().absolute().resolve()), given]
 
 
 @contextmanager

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -23,7 +22,16 @@ from eventlog.store import EventStore
 from eventlog.vocabulary import load_vocabulary
 
 from .failures import DAMAGED, DONE, FAILED, NONE_FOUND, UsageError
-from .options import examples, find_session, json_option, opened, querying, store_option, whole
+from .options import (
+    examples,
+    find_session,
+    folders,
+    json_option,
+    opened,
+    querying,
+    store_option,
+    whole,
+)
 from .output import (
     Part,
     Screen,
@@ -130,10 +138,9 @@ def search(
     page: SearchPage[Any]
     with querying(store) as (held, opened_store):
         if session is None:
-            folders = [] if cwd is None else [str(Path(cwd).expanduser().absolute().resolve()), cwd]
             page = held.search_sessions(
                 query,
-                session_filters=[Cwd(folders)] if folders else [],
+                session_filters=[] if cwd is None else [Cwd(folders(cwd))],
                 event_filters=filters,
                 limit=limit,
                 cursor=cursor,

@@ -147,3 +147,17 @@ def test_prune_names_what_it_cannot_look_at(run: Run, root: Path) -> None:
 
     assert 3 == result.code
     assert f"{root}/s1.jsonl" in result.err
+
+
+def test_prune_takes_a_folder_as_list_does(
+    run: Run, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``prune --cwd .`` spared what ``list --cwd .`` shows."""
+    with open_store(f"jsonl:{root}") as store:
+        for name, cwd in (("here", tmp_path / "cwd"), ("home", tmp_path / "w"), ("other", "/x")):
+            store.append(make_header(name, cwd=str(cwd)), messages(1))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    for given, found in ((".", "here"), ("~/w", "home"), ("/x", "other")):
+        pruned = run("prune", "--older-than", "1h", "--cwd", given, "--json").json["pruned"]
+        assert [found] == [one["session_id"] for one in pruned]
