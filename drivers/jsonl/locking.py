@@ -15,7 +15,7 @@ import os
 import random
 import time
 from threading import RLock
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 from eventlog.errors import StoreBusy
 from eventlog.locks import is_own, unowned
@@ -26,18 +26,11 @@ __all__ = ["FileLock", "PathLock"]
 
 PAUSE_FIRST_S = 0.0005
 PAUSE_MAX_S = 0.02
+PATHS_MAX = 1024
 
-
-class _ThreadLock:
-    """A lock that can be referred to weakly."""
-
-    __slots__ = ("__weakref__", "lock")
-
-    def __init__(self) -> None:
-        self.lock = RLock()
-
-
-_paths: WeakValueDictionary[str, _ThreadLock] = WeakValueDictionary()
+# Weakly: an interrupt may tear away a release, and a lock that nobody refers to is gone.
+# By no WeakValueDictionary, which tidies up in a callback: Ctrl-C in there is swallowed.
+_paths: dict[str, ref[RLock]] = {}
 _paths_lock = RLock()
 # Descriptors that hold a lock now, and whose it is.
 _held: dict[int, ref[FileLock]] = {}
@@ -45,7 +38,7 @@ _held: dict[int, ref[FileLock]] = {}
 
 def _leave_to_parent() -> None:
     global _paths, _paths_lock, _held
-    _paths = WeakValueDictionary()
+    _paths = {}
     _paths_lock = RLock()
     for fd in _held:
         with contextlib.suppress(OSError):
@@ -70,16 +63,20 @@ class PathLock:
 
     def __init__(self, path: str, wait_s: float) -> None:
         with _paths_lock:
-            held = _paths.get(path)
+            known = _paths.get(path)
+            held = None if known is None else known()
             if held is None:
-                held = _paths[path] = _ThreadLock()
-        unowned(held.lock)
+                if len(_paths) >= PATHS_MAX:
+                    _drop_unused()
+                held = RLock()
+                _paths[path] = ref(held)
+        unowned(held)
         try:
-            if not held.lock.acquire(timeout=wait_s):
+            if not held.acquire(timeout=wait_s):
                 raise StoreBusy(f"pid {os.getpid()}", wait_s)
         except BaseException:
-            if is_own(held.lock):  # an interrupt came right behind it
-                held.lock.release()
+            if is_own(held):  # an interrupt came right behind it
+                held.release()
             raise
         self._held = held
 
@@ -87,7 +84,13 @@ class PathLock:
         pass
 
     def __exit__(self, *unused: object) -> None:
-        self._held.lock.release()
+        self._held.release()
+
+
+def _drop_unused() -> None:
+    for path, known in list(_paths.items()):
+        if known() is None:
+            _paths.pop(path, None)
 
 
 class FileLock:

@@ -6,10 +6,11 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
 
-__all__ = ["steps_of", "struck"]
+__all__ = ["interrupted", "steps_of", "struck"]
 
 AROUND = (__file__, contextlib.__file__)
 
@@ -32,6 +33,34 @@ def struck(strike: Callable[[], object], at: int) -> Iterator[list[int]]:
         count[0] += 1
         if count[0] == at:
             strike()
+
+    sys.setprofile(profile)
+    try:
+        yield count
+    finally:
+        sys.setprofile(None)
+
+
+@contextmanager
+def interrupted(at: int) -> Iterator[list[int]]:
+    """
+    Raise Ctrl-C in this thread, at place number *at* of the block; at none if it has fewer.
+
+    The places are those of :func:`struck` at which the exception is raised in the function
+    that runs there: not where one returns, nor where a generator goes on, as it does to be
+    closed.
+    """
+    count = [0]
+
+    def profile(frame: FrameType, event: str, *unused: Any) -> None:
+        code = frame.f_code
+        if event not in ("call", "c_return") or code.co_filename in AROUND:
+            return
+        if event == "call" and code.co_flags & CO_GENERATOR and frame.f_lasti > 0:
+            return
+        count[0] += 1
+        if count[0] == at:
+            raise KeyboardInterrupt
 
     sys.setprofile(profile)
     try:
