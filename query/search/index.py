@@ -32,7 +32,7 @@ from .database import Database, DatabaseFailure, Engine
 from .family import Relative, relatives
 from .index_file import IndexFile, failed
 from .index_tables import IndexTables
-from .layout import LAYOUT
+from .layout import LAYOUT, generation
 from .lexicon import IndexLexicon
 from .limits import Narrowing, narrowing
 from .narrowing import SessionScope
@@ -129,6 +129,7 @@ class EmbeddedIndex(SearchProvider):
                     log = open_log()
                     with _told(log.session_id):
                         CatchUp(db, writer, _ticking(request.cancel)).session(log)
+            build = generation(db)  # before the numbers that it gives a meaning to
             known = writer.find(log.session_id)
             if known is None:
                 raise failed("the session was taken out meanwhile")
@@ -136,7 +137,7 @@ class EmbeddedIndex(SearchProvider):
             kinds = tables.kinds(request.documents.types)
             length = log.length if request.length is None else request.length
             limits = narrowing(request.documents, as_of=length, sid=known.sid, kinds=kinds)
-            read = self._reader()
+            read = self._reader(build)
             searched = tables.session_documents(known.sid, kinds, request.documents.below(length))
             lexicon = IndexLexicon(read, limits, searched=searched, hidden=tables.hidden > 0)
             spelling = Spelling(lexicon, request.spelling)
@@ -154,6 +155,7 @@ class EmbeddedIndex(SearchProvider):
     def search_corpus(self, source: EventStore | LiveSource, request: CorpusRequest) -> Answer:
         def answer(db: Database, writer: IndexWriter) -> Answer:
             covered = self._catch_up(db, writer, source, request.cancel)
+            build = generation(db)
             tables = IndexTables(db)
             mark = tables.state("position") if request.mark is None else request.mark
             kinds = tables.kinds(request.documents.types)
@@ -166,7 +168,7 @@ class EmbeddedIndex(SearchProvider):
                 limits.condition += " AND d.sid IN (SELECT value FROM json_each(?))"
                 limits.values.append(json.dumps(sorted(sids)))
             excluded = frozenset(tables.numbers(request.excluded).values())
-            read = self._reader()
+            read = self._reader(build)
             searched = tables.documents(sids, kinds, excluded)
             lexicon = IndexLexicon(read, limits, searched=searched, hidden=tables.hidden > 0)
             spelling = Spelling(lexicon, request.spelling)
@@ -182,7 +184,7 @@ class EmbeddedIndex(SearchProvider):
                 faults,
                 lambda: limits.windowed,
                 lambda: spelling.facts,
-                tables.text_state("generation"),
+                build,
                 lambda: self._file.run(lambda db, _: IndexTables(db).frequencies(request.query)),
             )
 
@@ -263,9 +265,7 @@ class EmbeddedIndex(SearchProvider):
     def _is_new(self, store: EventStore) -> bool:
         return self._verified != (self._file.builds, ref(store))
 
-    def _reader(self) -> Read:
-        build = self._file.builds
-
+    def _reader(self, build: str) -> Read:
         def read(statement: str, values: Sequence[object]) -> list[Any]:
             return self._file.read(statement, values, build=build)
 

@@ -16,7 +16,7 @@ from eventlog.vocabulary import Vocabulary
 
 from ..errors import Code, SessionQueryError
 from .database import CANTOPEN, Database, DatabaseFailure, Engine
-from .layout import ForeignDatabase, check_whole, clear, ensure
+from .layout import ForeignDatabase, check_whole, clear, ensure, generation
 from .location import FileLock, make_private
 from .writing import IndexWriter
 
@@ -46,8 +46,7 @@ class IndexFile:
     Attributes:
         path: The file, None once it is memory.
 
-        builds: How often the database was made or replaced under this object; what was
-            read before a change of it holds no more.
+        builds: How often the database was made or replaced under this object.
     """
 
     def __init__(
@@ -145,24 +144,27 @@ class IndexFile:
             clear(db, self._identity)
         self.builds += 1
 
-    def read(self, statement: str, values: Sequence[object], *, build: int) -> list[Any]:
+    def read(self, statement: str, values: Sequence[object], *, build: str) -> list[Any]:
         """
         Return rows for a match that is drawn long after :meth:`run`.
 
         Args:
-            build: The *builds* of then.
+            build: The generation of then.
 
         Raises:
-            SessionQueryError: INDEX_FAILED: it broke, or was made anew since.
+            SessionQueryError: INDEX_FAILED: it broke, or was made anew since, be it by
+                another process: numbers mean other sessions then.
         """
         with self._lock:
-            if self._db is None or self.builds != build or self._pid != os.getpid():
-                raise failed("it was built anew meanwhile")
-            try:
-                return self._db.execute(statement, values)
-            except DatabaseFailure as failure:
-                self._given_up(failure)
-                raise failed(str(failure)) from failure
+            if self._db is not None and self._pid == os.getpid():
+                try:
+                    rows = self._db.execute(statement, values)
+                    if generation(self._db) == build:
+                        return rows
+                except DatabaseFailure as failure:
+                    self._given_up(failure)
+                    raise failed(str(failure)) from failure
+            raise failed("it was built anew meanwhile")
 
     def close(self) -> None:
         """Close the database. Closing twice is harmless."""

@@ -36,10 +36,6 @@ class IndexTables:
         """Return a number that the index keeps of itself."""
         return state_number(self._db, name)
 
-    def text_state(self, name: str) -> str:
-        """Return a text that the index keeps of itself."""
-        return str(self._db.value("SELECT value FROM state WHERE name = ?", (name,)))
-
     def kinds(self, types: Collection[str] | None) -> frozenset[int] | None:
         """Return the numbers of event types; those never indexed have none. None is all."""
         if types is None:

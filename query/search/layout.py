@@ -20,7 +20,15 @@ from uuid import uuid4
 from .database import CORRUPT, Database, DatabaseFailure
 from .expressions import session_facet
 
-__all__ = ["LAYOUT", "ForeignDatabase", "check_whole", "clear", "ensure", "state_number"]
+__all__ = [
+    "LAYOUT",
+    "ForeignDatabase",
+    "check_whole",
+    "clear",
+    "ensure",
+    "generation",
+    "state_number",
+]
 
 # Part of an index's identity: raise it with every change of the tables or their meaning.
 LAYOUT: Final = 3
@@ -110,6 +118,11 @@ def state_number(db: Database, name: str) -> int:
     if type(value) is not int:
         raise DatabaseFailure(CORRUPT, f"the index has no number {name}")
     return value
+
+
+def generation(db: Database) -> str:
+    """Return what tells this build of the index from every other one."""
+    return str(db.value("SELECT value FROM state WHERE name = 'generation'"))
 
 
 def check_whole(db: Database) -> None:

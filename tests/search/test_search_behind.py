@@ -1,4 +1,4 @@
-"""Search while another process goes on indexing: what is missing is named, the rest is found."""
+"""Search while another process indexes: what is missing is named, and the rest is found."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from eventlog import EventStore, open_store
-from eventlog.query import EmbeddedIndex, SearchPage, SessionHit, SessionQuery
+from eventlog.query import (
+    EmbeddedIndex,
+    SearchPage,
+    SessionHit,
+    SessionQuery,
+    SessionQueryErrorCode,
+)
 from eventlog.query.search.engines import store_index
 from eventlog.query.search.location import FileLock
+from eventlog.query.search.narrowing import DocumentScope, SessionScope
+from eventlog.query.search.parsing import parse
+from eventlog.query.search.provider import CorpusRequest, SessionRequest
 from eventlog.vocabulary import DEFAULT_VOCABULARY
+from support.query import raises
 from support.searching import filled, found, sessions_found
 
 Behind = Callable[[EventStore], SessionQuery]
@@ -88,3 +98,37 @@ def test_j4_one_damaged_session_is_a_fault_of_its_own(
 
     assert ["s1"] == [hit.record.header.id for hit in page.items]
     assert [("s2", "header")] == faults(page)
+
+
+def test_a_search_notices_that_another_process_has_begun_anew(stored: EventStore) -> None:
+    """
+    Once much of an index is gone it is emptied and filled again, and its numbers mean other
+    sessions. A search that was drawing its matches then found nothing, or those of another
+    session, and said nothing.
+    """
+    for number in range(110):
+        filled(stored, ["gone"] * 10, f"gone{number}")
+    filled(stored, ["needle"] * 20, "s1")
+    filled(stored, ["needle"] * 30, "s2")
+    indexes = [store_index(stored, DEFAULT_VOCABULARY) for _ in range(2)]
+    query = SessionQuery(store=stored, search=indexes[0])
+    scope = DocumentScope()
+    asked = SessionRequest(parse("needle"), scope)
+    answers = [
+        indexes[0].search_session(lambda: query.corpus.snapshot("s1"), asked),
+        indexes[0].search_corpus(stored, CorpusRequest(parse("needle"), scope, SessionScope())),
+    ]
+
+    for number in range(110):
+        stored.delete(f"gone{number}")
+    for _ in range(2):
+        indexes[1].update(stored)
+
+    assert 0 == indexes[1].status().hidden
+    for answer in answers:
+        with raises(SessionQueryErrorCode.INDEX_FAILED):
+            next(answer.matches)
+    assert 20 == len(found(query, "needle", "s1", limit=50))
+    assert {"s1", "s2"} == set(sessions_found(query, "needle"))
+    for index in indexes:
+        index.close()
