@@ -15,11 +15,7 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 from attrs import field, frozen
 
 from eventlog.admission import first_difference
-from eventlog.errors import (
-    EventLogError,
-    HeaderConflict,
-    SessionNotFound,
-)
+from eventlog.errors import HeaderConflict, SessionNotFound
 from eventlog.model import Fault, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.snapshot import LogSnapshot
 from eventlog.store import EventStore
@@ -273,12 +269,11 @@ class Corpus:
     def _live_snapshot(self, session_id: str, at: int | None) -> CorpusSnapshot | None:
         if self.live is None:
             return None
-        try:
-            return CorpusSnapshot(self.live.snapshot(session_id, at=at), live=True)
-        except SessionNotFound:
-            return None
-        except EventLogError as error:
-            raise told(error, session_id) from error
+        with reading(session_id):
+            try:
+                return CorpusSnapshot(self.live.snapshot(session_id, at=at), live=True)
+            except SessionNotFound:
+                return None
 
     def _stored_snapshot(
         self, session_id: str, at: int | None, listed: SessionHeader | None
@@ -322,7 +317,10 @@ class Corpus:
         return records
 
     def _live_head(self, session_id: str) -> SessionHead | None:
-        return None if self.live is None else self.live.head(session_id)
+        if self.live is None:
+            return None
+        with reading(session_id):
+            return self.live.head(session_id)
 
     def _merged(
         self,

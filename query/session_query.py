@@ -53,7 +53,7 @@ class SessionQuery(SearchMethods):
     nobody.
 
     Every method raises :class:`~eventlog.query.SessionQueryError` and nothing else on a
-    bad argument, a bad store or a damaged log. Those with a *cancel* ask it now and then
+    bad argument, a bad source or a damaged log. Those with a *cancel* ask it now and then
     and raise ABORTED once it answers true; what it raises itself passes through.
 
     Args:
