@@ -31,6 +31,7 @@ from .tool_kinds import event_types, message_types
 from .tool_text import (
     UNREAD,
     ToolText,
+    capped,
     entry_text,
     failure,
     head_text,
@@ -182,7 +183,7 @@ class SessionQueryTool(ToolDefinition):
                 )
             )
         except BadArguments as error:
-            return ToolText(f"Bad arguments: {error}.", is_error=True)
+            return ToolText(capped(f"Bad arguments: {error}."), is_error=True)
         except SessionQueryError as error:
             if error.code is Code.SESSION_NOT_FOUND:
                 return ToolText("Nothing to search: the session has no log.")

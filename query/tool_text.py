@@ -15,6 +15,7 @@ __all__ = [
     "TEXT_BYTES_MAX",
     "UNREAD",
     "ToolText",
+    "capped",
     "entry_text",
     "failure",
     "head_text",

@@ -118,6 +118,19 @@ def test_no_kinds_are_no_choice(
     assert not tool.call({"kinds": ["user"]}).is_error
 
 
+def test_i1_error_has_its_room_too(memory: EventStore, query: SessionQuery) -> None:
+    """
+    A kind that a host with a thousand event types does not offer was answered with all of them.
+    """
+    filled(memory, ["needle"])
+    tool = session_query_tool(query, "s1", kinds=[f"x/{n:0100}" for n in range(1_000)])
+    assert tool is not None
+    answer = tool.call({"kinds": ["user"]})
+
+    assert answer.is_error
+    assert len(answer.encode()) <= TEXT_BYTES_MAX
+
+
 def test_damage_is_said_where_nothing_is_found(tmp_path: Path) -> None:
     """
     "No match" was all that a model was told where a part of its log could not be searched.
