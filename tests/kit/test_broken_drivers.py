@@ -59,7 +59,6 @@ FOUND_BY_PROGRAMS = (
     "NewestTimeOnReopening",
     "PastLostOnReopening",
     "RetryOnReopeningDoubles",
-    "DeletionsUnnamedOnReopening",
     "HeaderBySubset",
     "ExtraBySubset",
     "ChildrenInUtf16Order",
