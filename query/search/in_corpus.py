@@ -23,7 +23,7 @@ from eventlog.vocabulary import Vocabulary
 
 from ..corpus import Corpus, LiveSource
 from ..corpus_snapshot import CorpusSnapshot
-from ..cursors import CURSOR_CHARS_MAX, Cursors
+from ..cursors import Cursors
 from ..errors import Code, SessionQueryError, check_cancel, not_found, reading
 from ..faults import distinct
 from ..filters import EventFilter, SessionFilter, described
@@ -38,6 +38,7 @@ from .parsing import parse
 from .provider import Answer, CorpusRequest, Match, Place, SearchMode, SearchProvider
 from .walks import (
     index_from_json,
+    next_cursor,
     packed,
     place_from_json,
     place_to_json,
@@ -227,13 +228,10 @@ def _search(
     for stream, answer in zip(streams, answers, strict=True):
         stream.spelling = answer.spelling()
     ends = [[] if stream is None else stream.to_json() for stream in (live, stored)]
-    next_cursor = cursors.encode(str(score), *ends) if has_more else None
-    if next_cursor is not None and len(next_cursor) > CURSOR_CHARS_MAX:
-        next_cursor = None
-        faults.append(Fault(None, None, "walk", "more sessions match than one walk can give"))
+    following = next_cursor(cursors, faults, str(score), *ends) if has_more else None
     return SearchPage(
         tuple(hits),
-        next_cursor,
+        following,
         distinct((*(fault for answer in answers for fault in answer.faults), *faults)),
         searched=sum(answer.searched for answer in answers),
         indexed_through=sum(answer.through for answer in answers),

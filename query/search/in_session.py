@@ -33,6 +33,7 @@ from .parsing import Query, parse
 from .provider import Answer, Match, Place, SearchMode, SearchProvider, SessionRequest, Sort, Tier
 from .walks import (
     index_from_json,
+    next_cursor,
     packed,
     place_from_json,
     place_to_json,
@@ -162,18 +163,17 @@ def search_events(
         if hit is not None:
             hits.append(hit)
     check_cancel(cancel)
-    next_cursor = None
+    following = None
     if rest is not None:
         # What was given before the place where the walk goes on cannot come again.
         given = {match.seq for match, _ in chosen if match.place == rest}
         given |= walk.given if walk.place == rest else frozenset()
         place = place_to_json(rest)
-        next_cursor = cursors.encode(
-            walk.length, walk.tail, place, packed(given), str(score), answer.spelling()
-        )
+        position = walk.length, walk.tail, place, packed(given), str(score), answer.spelling()
+        following = next_cursor(cursors, faults, *position)
     return SearchPage(
         tuple(hits),
-        next_cursor,
+        following,
         distinct((*answer.faults, *faults)),
         searched=answer.searched,
         indexed_through=answer.through - 1 if answer.through else None,

@@ -15,13 +15,16 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Final
 
-from eventlog.values import SEQ_MAX, is_seq
+from eventlog.model import Fault
+from eventlog.values import SEQ_MAX, JSONValue, is_seq
 
+from ..cursors import CURSOR_CHARS_MAX, Cursors
 from ..errors import Code, SessionQueryError
 from .provider import Place
 
 __all__ = [
     "index_from_json",
+    "next_cursor",
     "packed",
     "place_from_json",
     "place_to_json",
@@ -67,13 +70,25 @@ def unpacked(text: str) -> set[int]:
     for byte in raw:
         gap |= (byte & 0x7F) << shift
         shift += 7
-        if shift > NUMBER_BITS_MAX:
+        if shift > NUMBER_BITS_MAX or len(numbers) == NUMBERS_MAX:
             raise _invalid()
         if byte < 0x80:
             last += gap + 1
             numbers.add(last)
             gap = shift = 0
     return numbers
+
+
+def next_cursor(cursors: Cursors, faults: list[Fault], *position: JSONValue) -> str | None:
+    """
+    Return the cursor of *position*; None where it would be too long to be taken back, which
+    is a fault.
+    """
+    cursor = cursors.encode(*position)
+    if len(cursor) <= CURSOR_CHARS_MAX:
+        return cursor
+    faults.append(Fault(None, None, "walk", "more matches than one walk can give"))
+    return None
 
 
 def place_to_json(place: Place | None) -> list[int]:

@@ -13,7 +13,7 @@ from eventlog import EventStore
 from eventlog.query import Ids, SessionQuery, SessionQueryErrorCode
 from eventlog.query.cursors import Cursors
 from eventlog.query.filters import described
-from eventlog.query.search.walks import packed, unpacked
+from eventlog.query.search.walks import NUMBERS_MAX, packed, unpacked
 from support.query import raises
 from support.searching import filled
 
@@ -102,7 +102,9 @@ def test_a_cursor_leads_into_no_other_session(
 
 
 def test_packed_numbers_are_bounded() -> None:
-    """A few bytes that unpack to one number of millions of digits are no numbers."""
+    """A few bytes that unpack to a number of millions of digits, or to millions, are none."""
     assert {0, 5, 2**63 - 1} == unpacked(packed([0, 5, 2**63 - 1]))
     with raises(Code.INVALID_CURSOR):
         unpacked(b64encode(zlib.compress(b"\xff" * 4_000_000)).decode())
+    with raises(Code.INVALID_CURSOR):
+        unpacked(b64encode(zlib.compress(bytes(NUMBERS_MAX + 1))).decode())

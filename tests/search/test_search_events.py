@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from eventlog import EventClass, EventStore, LiveSessions
@@ -384,3 +386,22 @@ def test_a_common_word_is_ranked_in_windows(memory: EventStore) -> None:
     assert sorted(scores, reverse=True) == scores
     by_time = walked(query.search_events, "s1", "common", limit=1_500, sort="time")
     assert [*range(4_499, -1, -1)] == [hit.seq for hit in by_time]
+
+
+def test_a_walk_that_no_cursor_can_hold_ends_with_a_fault(
+    memory: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A scan of a session ranks all matches together, and its cursor holds what was given. A
+    walk through very many of them went on with a cursor that was then refused.
+    """
+    for module in ("cursors", "search.walks"):
+        monkeypatch.setattr(f"eventlog.query.{module}.CURSOR_CHARS_MAX", 400, raising=False)
+    filled(memory, Random(3).choices(["needle", "hay"], k=2_000))
+    query = SessionQuery(store=memory, search=ScanProvider(DEFAULT_VOCABULARY))
+
+    pages = [query.search_events("s1", "needle", limit=limit) for limit in (5, 900)]
+
+    assert [[], ["walk"]] == [[fault.kind for fault in page.faults] for page in pages]
+    assert [False, True] == [page.next_cursor is None for page in pages]
+    assert 5 == len(query.search_events("s1", "needle", limit=5, cursor=pages[0].next_cursor).items)
