@@ -22,6 +22,7 @@ from eventlog.query.text import cut_characters, one_line
 from .entries import title_of
 from .failures import DAMAGED, DONE, NONE_FOUND, describe
 from .options import (
+    complete_session,
     examples,
     find_session,
     folders,
@@ -68,7 +69,12 @@ def register(group: click.Group) -> None:
 @click.option("--cwd", metavar="PATH", help="Only sessions of this working directory.")
 @click.option("--since", metavar="WHEN", help="Only sessions begun since: a date, a time, 3h, 7d.")
 @click.option("--until", metavar="WHEN", help="Only sessions begun until then.")
-@click.option("--parent", metavar="SESSION", help="Only children of this session.")
+@click.option(
+    "--parent",
+    metavar="SESSION",
+    shell_complete=complete_session,
+    help="Only children of this session.",
+)
 @click.option("--roots", is_flag=True, help="Only sessions without a parent.")
 @click.option(
     "-n",

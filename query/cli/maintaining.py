@@ -29,6 +29,7 @@ from eventlog.store import EventStore
 
 from .failures import DAMAGED, DONE, FAILED, NONE_FOUND, UsageError, code_of
 from .options import (
+    complete_session,
     examples,
     find_session,
     folders,
@@ -180,7 +181,9 @@ def _told(finding: Finding) -> str:
         note="An archived session is listed, read and searched as before.",
     ),
 )
-@click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
+@click.argument(
+    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_session
+)
 @store_option
 @click.option("--to", "to", metavar="URL", help="Copy it into this store first: jsonl:PATH.")
 @json_option

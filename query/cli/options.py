@@ -28,6 +28,7 @@ else:  # older releases of click have no such thing
     _IntType = click.ParamType
 
 __all__ = [
+    "complete_session",
     "default_store",
     "examples",
     "find_session",
@@ -49,7 +50,7 @@ def default_store() -> str:
     return f"lmdb:{folder / 'store'}"
 
 
-def _complete_session(
+def complete_session(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """
@@ -81,7 +82,7 @@ store_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON with the fields of the Python records."
 )
-session_argument = click.argument("session", metavar="SESSION", shell_complete=_complete_session)
+session_argument = click.argument("session", metavar="SESSION", shell_complete=complete_session)
 
 
 class _Whole(_IntType):

@@ -23,6 +23,7 @@ from eventlog.vocabulary import load_vocabulary
 
 from .failures import DAMAGED, DONE, FAILED, NONE_FOUND, UsageError
 from .options import (
+    complete_session,
     examples,
     find_session,
     folders,
@@ -68,7 +69,12 @@ def register(group: click.Group) -> None:
 )
 @click.argument("query", metavar="QUERY")
 @store_option
-@click.option("--session", metavar="SESSION", help="Search one session, event by event.")
+@click.option(
+    "--session",
+    metavar="SESSION",
+    shell_complete=complete_session,
+    help="Search one session, event by event.",
+)
 @click.option("--cwd", metavar="PATH", help="Only sessions of this working directory.")
 @click.option("--since", metavar="WHEN", help="Only events since: a date, a time, 3h, 7d.")
 @click.option("--until", metavar="WHEN", help="Only events until then.")
@@ -162,14 +168,16 @@ def search(
     if page.mode is SearchMode.WINDOW:
         complain("a word is common: only its newest matches were ranked together")
     if not page.items:
-        complain(_no_match(page, opened_store.location))
+        complain(_no_match(page, opened_store.location, narrowed=bool(cwd or types)))
     damaged = complain_of_faults(page.faults) > 0
     return DAMAGED if damaged else DONE if page.items else NONE_FOUND
 
 
-def _no_match(page: SearchPage[Any], location: str) -> str:
+def _no_match(page: SearchPage[Any], location: str, *, narrowed: bool) -> str:
     if page.searched:
         return f"no match; searched {counted(page.searched, 'entry', 'entries')}"
+    if narrowed:
+        return f"no match; nothing in {location} passes the filters"
     return f"no match; there is nothing to search in {location}"
 
 

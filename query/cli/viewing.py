@@ -73,7 +73,8 @@ def view(
     if as_json:
         print_json({"session_id": session_id, "path": str(path), "faults": list(faults)})
     else:
-        print(short_path(str(path)))
+        # A shell expands no ~ in what it is given by another command.
+        print(short_path(str(path)) if sys.stdout.isatty() else path)
     if opens:
         import webbrowser
 

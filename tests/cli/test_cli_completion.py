@@ -42,6 +42,9 @@ def test_completion_code_is_printed(run: Run) -> None:
         ("eventlog show s-", 2, {"s-one", "s-two"}),
         ("eventlog show", 2, {"s-one", "s-two", "a:1-new", "ä:2"}),
         ("eventlog show h", 2, set()),
+        ("eventlog archive s-one s-t", 3, {"s-two"}),
+        ("eventlog search x --session s-t", 4, {"s-two"}),
+        ("eventlog list --parent s-t", 3, {"s-two"}),
     ],
 )
 def test_shells_complete_commands_and_sessions(

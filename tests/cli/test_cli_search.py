@@ -116,6 +116,12 @@ def test_a_miss_says_how_many_entries_were_searched(run: Run, filled: str) -> No
     assert (1, "") == (result.code, result.out)
     assert "no match; searched 5 entries" in result.err
 
+    # A store where filters left nothing was called empty.
+    for option in ("--cwd", "--type"):
+        nowhere = run("search", "retry", option, "nowhere")
+        assert (1, "") == (nowhere.code, nowhere.out)
+        assert nowhere.err.endswith("passes the filters\n")
+
 
 @pytest.mark.parametrize(
     "arguments",

@@ -18,7 +18,9 @@ def fill(url: str) -> None:
         store.append(make_header("fork", parent_session="parent", seed_length=1), messages(1))
 
 
-def test_a_page_is_private_and_replaced_by_the_next(run: Run, url: str, tmp_path: Path) -> None:
+def test_a_page_is_private_and_replaced_by_the_next(
+    run: Run, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     The page stands in the cache folder, for its user alone, once for each session.
     """
@@ -26,7 +28,9 @@ def test_a_page_is_private_and_replaced_by_the_next(run: Run, url: str, tmp_path
     first = run("view", "par", "--no-open", "--json")
     again = run("view", "parent", "--no-open", "--json")
     (page,) = (tmp_path / "cache" / "pages").iterdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
 
+    assert f"{page}\n" == run("view", "parent", "--no-open").out
     assert 0 == first.code == again.code
     assert str(page) == first.json["path"] == again.json["path"]
     assert 0o600 == stat.S_IMODE(page.stat().st_mode)
