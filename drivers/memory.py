@@ -100,25 +100,25 @@ class MemoryStore(EventStore):
 
     def _changes(self, since: str | None) -> ChangeSet:
         with unowned(self._lock):
-            start = 0 if since is None else self._position(since) + 1
+            last = next(reversed(self._feed), 0)
+            start = 0 if since is None else self._position(since, last) + 1
             changed: dict[str, None] = {}
             for position in reversed(self._feed):
                 if position < start:
                     break
                 changed[self._feed[position]] = None
-            last = next(reversed(self._feed), 0)
             return ChangeSet(tuple(reversed(changed)), f"{last}.{self._origin}")
 
-    def _position(self, token: str) -> int:
+    def _position(self, token: str, last: int) -> int:
         """
-        Return the place in the feed that a token names.
+        Return the place in the feed that a token names, at most *last*.
 
         Raises:
             InvalidArgument: It is none, or one of another store.
         """
         position, _, origin = token.partition(".")
         is_number = position.isascii() and position.isdigit() and len(position) <= 20
-        if origin != self._origin or not is_number:
+        if origin != self._origin or not is_number or int(position) > last:
             raise InvalidArgument("since", "is no token of this store")
         return int(position)
 

@@ -34,6 +34,8 @@ CHILDREN: Final = f"""
     WHERE parent = %b AND ordinal IS NOT NULL AND (-created_at, id) > (%s::bigint, %b::bytea)
     ORDER BY -created_at, id LIMIT %s
 """
+# A limit of any size is asked for in parts: the server counts no further than 2⁶³.
+ROWS_MAX: Final = 10_000
 # Before every session.
 FIRST_KEY: Final = (-(2**53), b"")
 
@@ -105,7 +107,7 @@ def page(
     faults: list[Fault] = []
     is_more = True
     while is_more and len(found) < limit:
-        wanted = limit - len(found)
+        wanted = min(limit - len(found), ROWS_MAX)
         rows = database.read(ask)
         meter.probes += len(rows)
         is_more = len(rows) > wanted

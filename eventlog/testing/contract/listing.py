@@ -77,15 +77,19 @@ class ListContract(ContractBase):
 
         assert [store.head(f"s{number}") for number in (4, 3, 2, 1, 0)] == walk_heads(store)
 
-    @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8, 100])
+    @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8, 100, 2**31, 2**63, 2**100])
     def test_pages_hold_each_session_once(self, store: EventStore, limit: int) -> None:
         """
-        Pages of any size together give each session exactly once, in order.
+        Pages of any size together give each session exactly once, in order; also of one
+        that no integer of the medium can hold.
         """
         for number in range(7):
-            store.append(make_header(f"s{number}", created_at=number // 2), messages(1))
+            header = make_header(f"s{number}", created_at=number // 2, parent_session="p")
+            store.append(header, messages(1))
 
-        assert ["s6", "s4", "s5", "s2", "s3", "s0", "s1"] == ids(walk_heads(store, limit=limit))
+        for parent in (None, "p"):
+            found = ids(walk_heads(store, limit=limit, parent=parent))
+            assert ["s6", "s4", "s5", "s2", "s3", "s0", "s1"] == found
 
     def test_page_is_as_long_as_its_limit(self, store: EventStore) -> None:
         """
