@@ -527,15 +527,17 @@ function go(seq) {
       }
     }
   }
+  scrollTo(seq);
+  select(seq);
+}
+
+function scrollTo(seq) {
   const place = list.rows.findIndex((row) => row.seq === seq);
-  if (place >= 0) {
-    const view = $("list");
-    view.scrollTop = Math.max(0, list.tops[place] - 80);
-    render();
-    view.scrollTop = Math.max(0, list.tops[place] - 80);
+  // Twice, since what is drawn on the way may turn out higher or lower than was guessed.
+  for (let time = 0; place >= 0 && time < 2; time++) {
+    $("list").scrollTop = Math.max(0, list.tops[place] - 80);
     render();
   }
-  select(seq);
 }
 
 // ---- Controls --------------------------------------------------------------------------
@@ -560,6 +562,7 @@ function setMode(mode) {
   state.mode = mode;
   for (const name of ["surface", "log"]) $(`mode-${name}`).setAttribute("aria-pressed", String(name === mode));
   refresh();
+  if (state.selected !== null) scrollTo(state.selected);
   if (state.words) search(state.words);
 }
 
@@ -658,7 +661,7 @@ const keys = {
 document.addEventListener("keydown", (press) => {
   if (press.ctrlKey || press.metaKey || press.altKey) return;
   if (press.target.id === "search") {
-    if (press.key === "Escape") press.target.blur();
+    if (press.key === "Escape") $("list").focus({ preventScroll: true });
     if (press.key === "Enter") step(press.shiftKey ? -1 : 1);
     return;
   }
@@ -715,4 +718,5 @@ else $("lineage").hidden = true;
 setTheme("auto");
 setSession(index.start);
 setMode("surface");
+$("list").focus({ preventScroll: true }); // so that the keys which scroll do
 document.documentElement.dataset.ready = String(Math.round(performance.now()));

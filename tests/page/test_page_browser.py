@@ -4,9 +4,6 @@ The page in a real browser.
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +12,9 @@ import pytest
 from eventlog import APPEND, Event, EventStore, open_store
 from eventlog.codec import decode_line
 from eventlog.model import SessionHeader
-from eventlog.query import SessionQuery
-from eventlog.query.page import write_page
-from support import corpus, log_only, make_header, message, messages, replacement
+from support import corpus, log_only, make_header, message, messages
+from support.browser import Tab, write
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 HOSTILE = [
     "<script>window.broken = 1</script>",
     "</script><script>window.broken = 1</script>",
@@ -31,72 +26,6 @@ HOSTILE = [
     "a" * 5_000,
     "{{constructor.constructor('window.broken=1')()}}",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium."""
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium, such as Debian's package chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    with playwright.sync_playwright() as driver:
-        sandbox = [] if os.geteuid() else ["--no-sandbox"]
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=[*sandbox, "--disable-gpu"])
-        yield running
-        running.close()
-
-
-class Tab:
-    """An open page with all that it complained of and asked for."""
-
-    def __init__(self, browser: Any, path: Path) -> None:
-        self.view = browser.new_page(viewport={"width": 1280, "height": 900})
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.view.on("console", lambda line: self.complaints.append(line.text))
-        self.view.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.view.on("request", lambda request: self.requests.append(request.url))
-        self.view.goto(path.as_uri())
-        self.view.wait_for_selector("html[data-ready]", state="attached")
-        self.url = path.as_uri()
-
-    def seqs(self) -> list[int]:
-        """The events in view, from the top."""
-        found: list[int] = self.view.evaluate(
-            """() => [...document.querySelectorAll("#canvas .row")]
-                .sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top)
-                .map((row) => Number(row.dataset.seq))"""
-        )
-        return found
-
-    def check(self) -> None:
-        """Nothing was complained of, and nothing left the file."""
-        assert [] == self.complaints
-        assert [self.url] == self.requests
-
-
-def write(store: EventStore, session_id: str, path: Path, **options: Any) -> Path:
-    with path.open("wb") as out:
-        write_page(SessionQuery(store=store), session_id, out, **options)
-    return path
-
-
-@pytest.fixture
-def store() -> EventStore:
-    """Three messages, of which two were compacted, then one more and a note."""
-    kept = open_store("memory:")
-    kept.append(
-        make_header(cwd="/w"),
-        [
-            message(0, "the first detail is 4711"),
-            message(1, "the second"),
-            message(2, "the third"),
-            replacement(3, 0, 1, [0, 1]),
-            message(4, "the last"),
-            log_only(5),
-        ],
-    )
-    return kept
 
 
 def test_the_surface_opens_first(browser: Any, store: EventStore, tmp_path: Path) -> None:
@@ -173,131 +102,6 @@ def test_search_finds_what_compaction_dropped(
     assert "#0 user/message" in tab.view.inner_text("#panel h2")
     assert "4711" == tab.view.inner_text("mark")
     tab.check()
-
-
-def test_keys_do_what_the_help_says(browser: Any, store: EventStore, tmp_path: Path) -> None:
-    """
-    The page is used without a mouse.
-    """
-    tab = Tab(browser, write(store, "s1", tmp_path / "page.html"))
-    tab.view.keyboard.press("j")
-    tab.view.keyboard.press("k")
-    tab.view.keyboard.press("[")
-    assert "5 of 6" in tab.view.inner_text("#at")
-    tab.view.keyboard.press("]")
-    tab.view.keyboard.press("m")
-    assert [0, 1, 2, 3, 4, 5] == tab.seqs()
-    tab.view.keyboard.press("Escape")
-    tab.view.keyboard.press("?")
-
-    assert tab.view.is_visible("#help")
-    assert not tab.view.is_visible("#panel")
-    tab.check()
-
-
-@pytest.mark.parametrize("depth", [60, 12_000])
-@pytest.mark.parametrize("width", [1280, 400])
-def test_a_compaction_of_compactions_stays_in_view(
-    browser: Any, tmp_path: Path, depth: int, width: int
-) -> None:
-    """
-    What the first of sixty compactions took away stood beyond the right edge, and the
-    first of twelve thousand ended the script.
-    """
-    events = [message(0, "the needle"), message(1)]
-    top = 0
-    for _ in range(depth):
-        seq = len(events)
-        events += [replacement(seq, top, seq - 1, [top, seq - 1]), message(seq + 1)]
-        top = seq
-    kept = open_store("memory:")
-    kept.append(make_header(), events)
-    tab = Tab(browser, write(kept, "s1", tmp_path / "page.html"))
-    tab.view.set_viewport_size({"width": width, "height": 800})
-    tab.view.fill("#search", "needle")
-    tab.view.wait_for_selector("#hits:has-text('1 found')")
-    tab.view.press("#search", "Enter")
-    box = tab.view.locator('.row[data-seq="0"]').bounding_box()
-
-    assert box is not None
-    assert 200 < box["width"] < box["x"] + box["width"] <= width
-    tab.check()
-
-
-def test_what_is_found_is_brought_into_view(browser: Any, tmp_path: Path) -> None:
-    """
-    A match below the fold of a long text, or inside a folded thought, was selected and
-    stayed hidden. Letters that lowering makes longer moved the marks behind them.
-    """
-    lines = [f"line {number}" for number in range(200)]
-    lines[100] = "the NEEDLE"
-    thought = [{"type": "reasoning", "text": "of a needle"}, {"type": "text", "text": "done"}]
-    data = {"message": {"role": "assistant", "id": "m", "content": thought}}
-    kept = open_store("memory:")
-    kept.append(
-        make_header(),
-        [
-            message(0, "\n".join(lines)),
-            message(1, "İİİ needle"),
-            Event(2, 2, "assistant/message", data, surface_op=APPEND),
-        ],
-    )
-    tab = Tab(browser, write(kept, "s1", tmp_path / "page.html"))
-    tab.view.fill("#search", "needle")
-    tab.view.wait_for_selector("#hits:has-text('3 found')")
-    seen = []
-    for _ in range(3):
-        tab.view.press("#search", "Enter")
-        marks = tab.view.locator("#list .selected mark")
-        tab.view.wait_for_timeout(100)
-        box = marks.first.bounding_box()
-        assert box is not None
-        assert 0 < box["y"] < 900
-        assert marks.first.evaluate(
-            """mark => document.elementFromPoint(
-                mark.getBoundingClientRect().x + 1, mark.getBoundingClientRect().y + 5) === mark"""
-        )
-        seen.append(marks.first.inner_text())
-
-    assert ["NEEDLE", "needle", "needle"] == seen
-    tab.check()
-
-
-def test_a_button_pressed_by_key_keeps_the_place(
-    browser: Any, store: EventStore, tmp_path: Path
-) -> None:
-    """
-    Tab goes through the rows from the top, however one came to them, and goes on from the
-    button that was pressed.
-    """
-    tab = Tab(browser, write(store, "s1", tmp_path / "page.html"))
-    tab.view.focus("button.open")
-    tab.view.keyboard.press("Enter")
-    assert [3, 0, 1, 2, 4] == tab.seqs()
-    focused = tab.view.evaluate("document.activeElement.textContent")
-    rows = "[...document.querySelectorAll('#canvas .row')].map(row => Number(row.dataset.seq))"
-    assert "close what it replaced" == focused
-    tab.view.keyboard.press("m")
-    tab.view.keyboard.press("j")
-    tab.view.keyboard.press("Escape")
-
-    assert [0, 1, 2, 3, 4, 5] == tab.view.evaluate(rows)
-    tab.check()
-
-
-def test_rows_stand_in_order_after_scrolling_back(browser: Any, tmp_path: Path) -> None:
-    """
-    Tab and a copied selection follow the document, in which rows stood as they were drawn.
-    """
-    kept = open_store("memory:")
-    kept.append(make_header(), [message(seq) for seq in range(200)])
-    tab = Tab(browser, write(kept, "s1", tmp_path / "page.html"))
-    rows = "[...document.querySelectorAll('#canvas .row')].map(row => Number(row.dataset.seq))"
-    for place in (2_000, 1_700, 4_000, 3_800):
-        tab.view.evaluate(f"document.getElementById('list').scrollTop = {place}")
-        tab.view.wait_for_timeout(100)
-        found = tab.view.evaluate(rows)
-        assert sorted(found) == found
 
 
 def test_a_transcript_executes_nothing(browser: Any, tmp_path: Path) -> None:
