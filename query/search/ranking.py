@@ -239,7 +239,7 @@ def _drawn(
 ) -> Iterator[Row]:
     """Yield rows of *source*: the first few, which mostly do, then all others."""
     statement = f"SELECT f.rowid, d.sid, d.seq, {SCORE} {source} {ORDER}"
-    if limits.is_open:
+    if limits.is_open and len(limits.done) < FIRST_ROWS:
         first, is_all = _best_rows(read, limits, source, values, span)
     else:
         first = read(f"{statement} LIMIT {FIRST_ROWS}", [limits.scale, *values])
