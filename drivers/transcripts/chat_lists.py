@@ -234,7 +234,8 @@ class ChatSession:
             {"type": "tool-call", "id": call_id, "name": name, "arguments": arguments}
             for call_id, name, arguments in calls
         ]
-        origin = self._origin(record, key, "content", "tool_calls")
+        said = ("content", "tool_calls") if _is_plain(value.get("tool_calls")) else ("content",)
+        origin = self._origin(record, key, *said)
         time = self._at(origin)
         is_item = value.get("type") == "message"
         if not (is_item and self._talk.extend_answer(content, origin) is not None):
@@ -298,6 +299,23 @@ class ChatSession:
         call_id = str(value.get("call_id") or "")
         self._talk.result(self._at(origin), key, call_id, content, origin, is_error=is_error)
         return True
+
+
+def _is_plain(calls: JSONValue) -> bool:
+    """Tell whether calls say no more than their ids, tools and arguments."""
+    return calls is None or (
+        type(calls) is list
+        and all(
+            type(call) is dict
+            and call.keys() <= {"id", "type", "function"}
+            and type(call.get("id")) is str
+            and call.get("type", "function") == "function"
+            and type(function := call.get("function")) is dict
+            and function.keys() <= {"name", "arguments"}
+            and type(function.get("name")) is str
+            for call in calls
+        )
+    )
 
 
 def _tool_calls(value: Object, key: str) -> list[tuple[str, str, str]]:

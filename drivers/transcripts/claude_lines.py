@@ -21,10 +21,13 @@ COMMANDS: Final = ("<command-name>", "<command-message>")
 LOCAL_OUTPUT: Final = ("<local-command-stdout>", "<local-command-stderr>")
 NO_PROMPTS: Final = (INTERRUPTED, *LOCAL_OUTPUT)
 BOUNDARY_FACTS: Final[tuple[str, ...]] = ("trigger", "preTokens")
+ABSENT: Final = object()
 # What an event and its key say themselves.
 SAID: Final = frozenset({"type", "uuid", "timestamp", "message"})
 SAID_OF_MESSAGE: Final = frozenset({"role", "content"})
 SAID_OF_ANSWER: Final = frozenset({"type", "role", "content", "id", "model"})
+CALL_KEYS: Final = frozenset({"type", "id", "name", "input"})
+RESULT_KEYS: Final = frozenset({"type", "tool_use_id", "content", "is_error"})
 CLEARED: Final = "[Old tool result content cleared]"
 
 
@@ -121,6 +124,8 @@ class ClaudeSession:
         results = [block for block in blocks if block.get("type") == "tool_result"]
         if results:
             origin = self._origin(record, value, key, message)
+            if not all(map(_is_plain, results)):
+                origin.setdefault("fields", {})["results"] = results
             number = self._add_results(results, key, origin)
             if len(results) < len(blocks):
                 said = [_block(block) for block in blocks if block.get("type") != "tool_result"]
@@ -289,14 +294,13 @@ class ClaudeSession:
         origin = record.origin(TOOL, key)
         time = self._talk.at(self._moment, origin)
         boundary = self._talk.keep(record, "system.microcompact_boundary", self._moment, key)
-        for call_id in dict.fromkeys(ids):
-            if type(call_id) is str:
-                before = self._talk.results.get(call_id)
-                number = self._talk.clear_result(
-                    time, call_id, [text_block(CLEARED)], origin, cites=(boundary,)
-                )
-                if number is not None and before is not None:
-                    self._successors[before] = number
+        for call_id in dict.fromkeys(named for named in ids if type(named) is str):
+            before = self._talk.results.get(call_id)
+            number = self._talk.clear_result(
+                time, call_id, [text_block(CLEARED)], origin, cites=(boundary,)
+            )
+            if number is not None and before is not None:
+                self._successors[before] = number
         return True
 
     # Answers.
@@ -356,7 +360,7 @@ class ClaudeSession:
         fields = {
             name: item
             for name, item in value.items()
-            if name not in SAID and not (name in common and common[name] == item)
+            if name not in SAID and common.get(name, ABSENT) != item
         }
         timestamp: JSONValue = value.get("timestamp")
         if timestamp is not None and not (
@@ -366,12 +370,19 @@ class ClaudeSession:
             fields["timestamp"] = timestamp
         if "uuid" in value and value["uuid"] != key:
             fields["uuid"] = value["uuid"]
-        said = SAID_OF_ANSWER if value["type"] == "assistant" else SAID_OF_MESSAGE
-        rest = {
-            name: item
-            for name, item in message.items()
-            if name not in said or (name in ("id", "model") and type(item) is not str)
-        }
+        if value["type"] == "assistant":
+            said = SAID_OF_ANSWER
+            is_usual = (
+                message.get("role") == "assistant"
+                and message.get("type", "message") == "message"
+                and type(message.get("id", "")) is type(message.get("model", "")) is str
+            )
+        else:
+            said = SAID_OF_MESSAGE
+            is_usual = message.get("role") == "user"
+        rest = message
+        if is_usual:
+            rest = {name: item for name, item in message.items() if name not in said}
         if rest:
             fields["message"] = rest
         if value is not record.value:
@@ -406,7 +417,7 @@ def _blocks(content: JSONValue) -> list[Object] | None:
     if type(content) is not list:
         return None
     return [
-        block if type(block) is dict else {"type": "text", "text": str(block)} for block in content
+        block if type(block) is dict else text_block(arguments_text(block)) for block in content
     ]
 
 
@@ -417,13 +428,26 @@ def _block(block: Object) -> Object:
         rest = {name: item for name, item in block.items() if name not in ("type", "thinking")}
         return {"type": "reasoning", "text": block.get("thinking") or "", **rest}
     if kind == "tool_use":
-        return {
+        call = {
             "type": "tool-call",
             "id": block.get("id"),
             "name": block.get("name"),
             "arguments": arguments_text(block.get("input")),
         }
+        if not block.keys() <= CALL_KEYS:
+            rest = {name: item for name, item in block.items() if name not in CALL_KEYS}
+            call = {**rest, **call}
+        return call
     return block
+
+
+def _is_plain(result: Object) -> bool:
+    """Tell whether the block of a result says no more than what becomes of it."""
+    return (
+        result.keys() <= RESULT_KEYS
+        and type(result.get("is_error", False)) is bool
+        and type(result.get("content", "")) in (str, list)
+    )
 
 
 def _first_text(blocks: list[Object]) -> str:

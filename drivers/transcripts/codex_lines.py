@@ -102,10 +102,12 @@ class CodexSession:
         rest = {name: part for name, part in item.items() if name not in content}
         if item is record.value:
             return record.origin(TOOL, _key(record), rest)
-        outer = {name: part for name, part in record.value.items() if name != "payload"}
+        outer = dict(record.value)
+        if type(outer.get("payload")) is dict:
+            outer["payload"] = rest
         if self._talk.tells_time(outer.get("timestamp")):
             del outer["timestamp"]
-        return record.origin(TOOL, _key(record), {**outer, "payload": rest})
+        return record.origin(TOOL, _key(record), outer)
 
     # The model's items.
 
@@ -342,8 +344,6 @@ class CodexSession:
         key = _key(record)
         summary = payload.get("message")
         history = payload.get("replacement_history")
-        origin = self._origin(record, payload, "message", "replacement_history")
-        time = self._talk.at(_time(record), origin)
         # Each an item, and what it shows, with the source of what is said once more.
         parts: list[tuple[Object, list[JSONValue], Object]] = []
         compact = plugin("compact")
@@ -359,20 +359,27 @@ class CodexSession:
                 and source != compact
                 and self._talk.may_repeat(len(joined_text(content)))
             ]
+        said = ["replacement_history"] if type(history) is list else []
         if type(summary) is str and summary and not history:
             parts.append(({}, [text_block(summary)], compact))
+            said.append("message")
         if not parts:
             self._keep(record, "compacted")
             return False
+        origin = self._origin(record, payload, *said)
+        time = self._talk.at(_time(record), origin)
         self._said = []
         first: int | None = None
         for position, (item, shown, source) in enumerate(parts):
+            part = origin if first is None else _sibling(origin, f"{key}#item{position}")
+            rest = _rest_of(item, shown, is_first=first is None)
+            if rest:
+                part.setdefault("fields", {})["item"] = rest
             if first is None:
                 # A message, whatever it is: it stands for all that was there.
                 first = self._talk.summary(time, key, shown, origin)
                 self._said.append((first, shown, source))
             else:
-                part = _sibling(origin, f"{key}#item{position}")
                 self._add_history_item(time, part, item, shown, source, first)
         return True
 
@@ -425,6 +432,20 @@ def _time(record: Record) -> int | None:
 def _sibling(origin: Object, key: str) -> Object:
     dropped = ("fields", "raw", "altered")
     return {name: part for name, part in origin.items() if name not in dropped} | {"key": key}
+
+
+def _rest_of(item: Object, shown: list[JSONValue], *, is_first: bool) -> Object:
+    """Return what an item of a history says beyond what becomes of it."""
+    said: tuple[str, ...] = ("content",)
+    if not is_first and is_result(item):
+        said = () if type(item.get("output")) is dict else ("output",)
+    elif not is_first and call_of(item, "") is not None:
+        said = ("arguments", "input")
+    elif not is_first and item.get("type") == "reasoning":
+        said = ("encrypted_content",)
+    elif shown == [item]:
+        return {}
+    return {name: part for name, part in item.items() if name not in said}
 
 
 def _usage(payload: Object) -> Object:

@@ -180,7 +180,9 @@ class _Session:
 
     def _set_messages(self, record: Record, messages: list[JSONValue], line: str) -> None:
         """Put another history in the place of the whole."""
-        origin = record.origin(TOOL, line, {})
+        rest = dict(record.value)
+        rest["$set"] = {name: part for name, part in rest["$set"].items() if name != "messages"}
+        origin = record.origin(TOOL, line, rest)
         time = self._talk.at(iso_ms(record.value.get("timestamp")), origin)
         self._messages.clear()
         self._before.clear()
@@ -197,6 +199,12 @@ class _Session:
             content = parts_of(shown.get("content"))
             message_id = shown.get("id")
             key = message_id if type(message_id) is str and message_id else part["key"]
+            if position == 0 or shown.get("type") != "gemini":
+                rest = {name: said for name, said in shown.items() if content and name != "content"}
+            else:
+                rest = _rest_of_answer(shown)
+            if rest:
+                part.setdefault("fields", {})["message"] = rest
             if position == 0:
                 number = self._talk.summary(time, key, content or [shown], part)
             elif shown.get("type") == "gemini":
@@ -231,11 +239,9 @@ class _Session:
             return
         kept = self.draft.kept_nodes
         before = self.draft.nodes[kept - 1] if kept else None
-        fields = {
-            name: part
-            for name, part in value.items()
-            if name not in ("content", "thoughts", "toolCalls")
-        }
+        fields = _rest_of_answer(value)
+        if kind == "user":
+            fields = {name: part for name, part in value.items() if name != "content"}
         origin = record.origin(TOOL, key, fields)
         if kind == "user":
             time = self._talk.at(iso_ms(value.get("timestamp")), origin)
@@ -304,20 +310,16 @@ class _Session:
             if self._results.get(mark) != told:
                 self._results[mark] = told
                 origin = {**record.origin(TOOL, mark), "digest": told}
+                if not _is_over(call):
+                    origin["fields"] = _rest_of_call(call)
                 self._talk.call(time, call_id, name, arguments, origin)
             self._add_result(record, call, call_id, key, time)
 
     def _add_result(self, record: Record, call: Object, call_id: str, key: str, time: int) -> None:
-        status = call.get("status")
-        result = call.get("result")
-        if result is None and status not in ("success", "error", "cancelled"):
+        if not _is_over(call):
             return
-        rest = {
-            name: part
-            for name, part in call.items()
-            if name not in ("id", "name", "args", "resultDisplay")
-            and not (name == "result" and _is_plain(result))
-        }
+        result = call.get("result")
+        rest = _rest_of_call(call)
         mark = f"{key}#result:{call_id}"
         told = digest_of(orjson.dumps([rest, result, call.get("resultDisplay")]))
         if self._results.get(mark) == told:
@@ -338,7 +340,7 @@ class _Session:
             call_id,
             content,
             origin,
-            is_error=status in ("error", "cancelled"),
+            is_error=call.get("status") in ("error", "cancelled"),
             meta=call.get("resultDisplay"),
         )
 
@@ -355,6 +357,39 @@ class _Session:
             origin = record.origin(TOOL, f"{key}#title")
             source = {"kind": "provider", "provider": TOOL}
             self._talk.title(self._talk.time, title, source, origin)
+
+
+def _rest_of_answer(value: Object) -> Object:
+    """Return what a message of the model says beyond its blocks, calls and results."""
+    thoughts, calls = value.get("thoughts", []), value.get("toolCalls", [])
+    said = ["content"]
+    if type(thoughts) is list and all(map(_is_plain_thought, thoughts)):
+        said.append("thoughts")
+    if type(calls) is list and all(type(call) is dict for call in calls):
+        said.append("toolCalls")
+    return {name: part for name, part in value.items() if name not in said}
+
+
+def _is_plain_thought(thought: JSONValue) -> bool:
+    return (
+        type(thought) is dict
+        and thought.keys() <= {"subject", "description", "timestamp"}
+        and all(type(thought.get(name, "")) is str for name in ("subject", "description"))
+    )
+
+
+def _is_over(call: Object) -> bool:
+    over = ("success", "error", "cancelled")
+    return call.get("result") is not None or call.get("status") in over
+
+
+def _rest_of_call(call: Object) -> Object:
+    result = call.get("result")
+    is_plain = type(result) is list and len(result) == 1 and is_plain_response(result[0])
+    said = ["id", "name", "args"]
+    if _is_over(call):
+        said += ["resultDisplay", "result"] if is_plain else ["resultDisplay"]
+    return {name: part for name, part in call.items() if name not in said}
 
 
 def _answer_blocks(value: Object) -> list[JSONValue]:
@@ -382,10 +417,6 @@ def _answer_blocks(value: Object) -> list[JSONValue]:
                 }
             )
     return blocks
-
-
-def _is_plain(result: JSONValue) -> bool:
-    return type(result) is list and len(result) == 1 and is_plain_response(result[0])
 
 
 def _result_content(result: JSONValue) -> list[JSONValue]:

@@ -54,6 +54,7 @@ def _block(part: JSONValue) -> JSONValue:
             "id": str(call.get("id") or ""),
             "name": call.get("name"),
             "arguments": arguments_text(call.get("args")),
+            **{name: item for name, item in call.items() if name not in ("id", "name", "args")},
             **rest,
         }
     if type(part.get("text")) is str and "type" not in part:

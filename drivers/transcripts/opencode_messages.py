@@ -4,7 +4,6 @@ The messages of one opencode session, of either form, as entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import orjson
@@ -100,17 +99,17 @@ class OpenCodeSession:
     # Messages of the older form, with their parts.
 
     def _add_old(self, record: Record, key: str, info: Object) -> bool:
-        found = record.value.get("parts")
-        parts = [part for part in (found if type(found) is list else []) if type(part) is dict]
+        found = record.value.get("parts", [])
+        parts = found if type(found) is list else [found]
         role = info.get("role")
         if role == "user":
             return self._add_old_user(record, key, info, parts)
         if role != "assistant":
             return False
-        fields: Object = {"info": info}
+        fields = {name: part for name, part in record.value.items() if name != "parts"}
         if info.get("summary") is True:
             return self._add_old_summary(record, key, info, parts, fields)
-        shown, rest = _parted(parts, lambda part: part.get("type") in ("text", "reasoning", "tool"))
+        shown, rest = _parted(parts, "text", "reasoning", "tool")
         if rest:
             fields["parts"] = rest
         self._add_answer(record, key, shown, info, fields, info)
@@ -121,16 +120,15 @@ class OpenCodeSession:
             self._talk.end_turn(time, _ending(error), origin)
         return True
 
-    def _add_old_user(self, record: Record, key: str, info: Object, parts: list[Object]) -> bool:
+    def _add_old_user(self, record: Record, key: str, info: Object, parts: list[JSONValue]) -> bool:
         for part in parts:
-            if part.get("type") == "compaction":
+            if type(part) is dict and part.get("type") == "compaction":
                 self._compactions[key] = part.get("tail_start_id")
                 return False
-        shown, rest = _parted(
-            parts,
-            lambda part: part.get("type") in ("text", "file") and part.get("ignored") is not True,
-        )
-        fields: Object = {"info": info, "parts": rest} if rest else {"info": info}
+        shown, rest = _parted(parts, "text", "file", takes_ignored=False)
+        fields = {name: part for name, part in record.value.items() if name != "parts"}
+        if rest:
+            fields["parts"] = rest
         origin = record.origin(TOOL, key, fields)
         is_human = any(part.get("synthetic") is not True for part in shown)
         source = HUMAN if is_human else plugin(TOOL, "synthetic")
@@ -138,14 +136,16 @@ class OpenCodeSession:
         return True
 
     def _add_old_summary(
-        self, record: Record, key: str, info: Object, parts: list[Object], fields: Object
+        self, record: Record, key: str, info: Object, parts: list[JSONValue], fields: Object
     ) -> bool:
         """A summary counts once it is finished, and without a fault."""
         request = info.get("parentID")
-        if request not in self._compactions or not info.get("finish") or info.get("error"):
+        if type(request) is not str or request not in self._compactions:
             return False
-        tail = self._compactions[str(request)]
-        texts, rest = _parted(parts, lambda part: part.get("type") == "text")
+        if not info.get("finish") or info.get("error"):
+            return False
+        tail = self._compactions[request]
+        texts, rest = _parted(parts, "text")
         origin = record.origin(TOOL, key, {**fields, "parts": rest})
         time = self._talk.at(_time(info), origin)
         last: int | None = None
@@ -202,6 +202,8 @@ class OpenCodeSession:
         for tool in tools:
             part = record.origin(TOOL, f"{key}#call:{tool.call_id}")
             part["digest"] = digest_of(orjson.dumps(tool.block))
+            if tool.status not in ANSWERED:
+                part["fields"] = tool.fields
             self._talk.call(time, tool.call_id, tool.name, tool.arguments, part)
         for tool in tools:
             self._add_result(record, key, tool, time)
@@ -211,7 +213,7 @@ class OpenCodeSession:
             return
         origin = record.origin(TOOL, f"{key}#result:{tool.call_id}")
         origin["digest"] = digest_of(orjson.dumps([tool.content, tool.rest]))
-        origin["fields"] = tool.rest
+        origin["fields"] = tool.fields
         at = number_ms(tool.ended)
         time = time if at is None else at
         self._talk.result(
@@ -247,9 +249,9 @@ class _Tool:
             "name": self.name,
             "arguments": arguments_text(self.arguments),
         }
-        said = state.get("error") if self.status == "error" else state.get("output")
-        if said is None:
-            said = state.get("content", state.get("error"))
+        told = ("error" if self.status == "error" else "output", "content", "error")
+        name = next((name for name in told if state.get(name) is not None), "output")
+        said = state.get(name)
         if type(said) is str:
             self.content: list[JSONValue] = [text_block(said)]
         elif type(said) is list:
@@ -258,21 +260,31 @@ class _Tool:
             self.content = [] if said is None else [text_block(arguments_text(said))]
         kept = {name: item for name, item in part.items() if name not in ("state", "time")}
         kept["state"] = {
-            name: item
-            for name, item in state.items()
-            if name not in ("input", "output", "content", "time")
+            item: fact
+            for item, fact in state.items()
+            if item not in ("input", "time") and (item != name or item == "error")
         }
         self.rest = kept
+        # Times change when a result is cleared, which is told by an entry of its own.
+        self.fields = {**kept, **{n: part[n] for n in ("time",) if n in part}}
+        if "time" in state:
+            self.fields["state"] = {**kept["state"], "time": state["time"]}
+        elif part.get("state") != state:
+            self.fields["state"] = part.get("state")
 
 
 def _parted(
-    parts: list[Object], is_shown: Callable[[Object], bool]
-) -> tuple[list[JSONValue], list[JSONValue]]:
-    """Return the parts that are shown, and the others."""
-    shown: list[JSONValue] = []
+    parts: list[JSONValue], *types: str, takes_ignored: bool = True
+) -> tuple[list[Object], list[JSONValue]]:
+    """Return the parts of some types, which are shown, and the others."""
+    shown: list[Object] = []
     rest: list[JSONValue] = []
     for part in parts:
-        (shown if is_shown(part) else rest).append(part)
+        is_shown = type(part) is dict and part.get("type") in types
+        if is_shown and (takes_ignored or part.get("ignored") is not True):
+            shown.append(part)
+        else:
+            rest.append(part)
     return shown, rest
 
 

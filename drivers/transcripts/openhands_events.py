@@ -231,7 +231,8 @@ class OpenHandsSession:
         call_id = str(value.get("tool_call_id") or call.get("id") or key)
         name = value.get("tool_name") or call.get("name")
         arguments = call.get("arguments", value.get("action"))
-        origin = self._origin(record, key, "thought", "thinking_blocks", "reasoning_content")
+        said = ("thought", "thinking_blocks", "reasoning_content")
+        origin = self._origin(record, key, *(said if _is_plain(value) else said[:1]))
         block = {
             "type": "tool-call",
             "id": call_id,
@@ -396,6 +397,21 @@ def _content(content: JSONValue) -> list[JSONValue]:
         return [text_block(content)] if content else []
     parts = content if type(content) is list else [content]
     return [part if type(part) is dict else text_block(arguments_text(part)) for part in parts]
+
+
+def _is_plain(value: Object) -> bool:
+    """Tell whether what is shown of an event's thoughts is all that it says of them."""
+    thoughts = value.get("thinking_blocks", [])
+    return (
+        type(value.get("reasoning_content", "")) in (str, type(None))
+        and type(thoughts) is list
+        and all(
+            type(thought) is dict
+            and thought.get("type") == "thinking"
+            and type(thought.get("thinking")) is str
+            for thought in thoughts
+        )
+    )
 
 
 def _thinking(value: Object) -> list[JSONValue]:

@@ -110,7 +110,8 @@ class _Session:
         rest = {name: part for name, part in value.items() if name != "message"}
         rest["message"] = {name: part for name, part in value["message"].items() if name != "parts"}
         if kind == "tool_result":
-            rest.pop("toolCallResult", None)
+            if type(rest.get("toolCallResult")) is dict:
+                del rest["toolCallResult"]
             if not all(map(is_plain_response, parts)):
                 rest["message"]["parts"] = parts
         is_prompt = kind == "user" and value.get("provenance", "real_user") == "real_user"
@@ -162,6 +163,8 @@ class _Session:
         for position, response in enumerate(responses or [{}]):
             call_id = response.get("id") or facts.get("callId") or ""
             part = origin if position == 0 else record.origin(TOOL, f"{key}#{position}")
+            if "name" in response:
+                part.setdefault("fields", {})["name"] = response["name"]
             content = [response_text(response.get("response"))] if responses else parts_of(parts)
             number = self._talk.result(
                 time,
@@ -209,6 +212,8 @@ class _Session:
             parts = item.get("parts") if type(item) is dict else None
             content = parts_of(parts if type(parts) is list else [item])
             part = origin if position == 0 else record.origin(TOOL, f"{key}#{position}")
+            if type(item) is dict and parts is not None and not _is_plain(item):
+                part.setdefault("fields", {})["item"] = item
             if first is None:
                 first = self._talk.summary(time, key, content, part)
             elif role == "model":
@@ -220,6 +225,11 @@ class _Session:
                 self._talk.user(time, part["key"], content, source, part, cites=(first,))
         self._nearest[key] = first
         return True
+
+
+def _is_plain(item: Object) -> bool:
+    """Tell whether a content is nothing but its role and its parts."""
+    return item.keys() == {"role", "parts"} and item["role"] in ("user", "model")
 
 
 _USAGE: Final = {

@@ -116,14 +116,17 @@ class TranscriptImport:
             # Before it is read: what is added meanwhile then makes it another one.
             self._fingerprint = self._source.fingerprint(self._transcript)
         for item in self._items(self._tally):
-            if isinstance(item, Opened):
+            if isinstance(item, Entry):
+                session_id = item.session_id
+            elif isinstance(item, Opened):
                 self._open(item.header)
                 continue
-            session_id = item.session_id if isinstance(item, Entry) else self._own_id
+            else:
+                session_id = self._own_id or ""
             if session_id in refused:
                 self._lose(item)
                 continue
-            log = logs.get(session_id or "")
+            log = logs.get(session_id)
             if log is None:
                 continue
             try:
@@ -131,7 +134,7 @@ class TranscriptImport:
             except _FATAL:
                 raise
             except EventLogError as error:
-                refused[log.header.id] = self._refusal(log.header.id, error)
+                refused[session_id] = self._refusal(session_id, error)
                 self._lose(item)
             else:
                 if stored:
