@@ -34,8 +34,7 @@ def test_keys_do_what_the_help_says(browser: Any, store: EventStore, tmp_path: P
     tab.check()
 
 
-@pytest.mark.parametrize("depth", [60, 12_000])
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize(("depth", "width"), [(60, 1280), (60, 400), (12_000, 400)])
 def test_a_compaction_of_compactions_stays_in_view(
     browser: Any, tmp_path: Path, depth: int, width: int
 ) -> None:
