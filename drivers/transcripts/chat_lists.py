@@ -28,7 +28,15 @@ from eventlog.sources import (
 )
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .conversation import (
+    HUMAN,
+    Conversation,
+    Object,
+    arguments_text,
+    call_block,
+    plugin,
+    text_block,
+)
 from .documents import Document, read_document, record_of
 from .finding import find_files, id_from_name
 from .headers import imported_header
@@ -230,10 +238,7 @@ class ChatSession:
         if type(value.get("refusal")) is str:
             content.append({"type": "refusal", "text": value["refusal"]})
         calls = _tool_calls(value, key)
-        content += [
-            {"type": "tool-call", "id": call_id, "name": name, "arguments": arguments}
-            for call_id, name, arguments in calls
-        ]
+        content += [call_block(*call) for call in calls]
         said = ("content", "tool_calls") if _is_plain(value.get("tool_calls")) else ("content",)
         origin = self._origin(record, key, *said)
         time = self._at(origin)
@@ -276,9 +281,7 @@ class ChatSession:
             content: list[JSONValue] = [reasoning_of(value)]
             origin = self._origin(record, key, "encrypted_content")
         else:
-            call_id, name, arguments = call
-            block = {"type": "tool-call", "id": call_id, "name": name, "arguments": arguments}
-            content = [block]
+            content = [call_block(*call)]
             origin = self._origin(record, key, "arguments", "input")
         time = self._at(origin)
         if self._talk.extend_answer(content, origin) is None:

@@ -9,7 +9,16 @@ from typing import Final
 from eventlog.drafts import SessionDraft
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .conversation import (
+    HUMAN,
+    Conversation,
+    Object,
+    arguments_text,
+    call_block,
+    plugin,
+    sibling,
+    text_block,
+)
 from .records import Record
 from .times import iso_ms
 
@@ -129,7 +138,7 @@ class ClaudeSession:
             number = self._add_results(results, key, origin)
             if len(results) < len(blocks):
                 said = [_block(block) for block in blocks if block.get("type") != "tool_result"]
-                number = self._add_said(value, key, said, _sibling(origin, f"{key}#said"))
+                number = self._add_said(value, key, said, sibling(origin, f"{key}#said"))
         else:
             said = [_block(block) for block in blocks]
             is_prompt = (
@@ -186,7 +195,7 @@ class ClaudeSession:
                 key,
                 str(block.get("tool_use_id") or ""),
                 [_block(part) for part in _blocks(block.get("content")) or []],
-                origin if position == 0 else _sibling(origin, f"{key}#{position}"),
+                origin if position == 0 else sibling(origin, f"{key}#{position}"),
                 is_error=block.get("is_error") is True,
                 meta=meta,
             )
@@ -372,10 +381,11 @@ class ClaudeSession:
             fields["uuid"] = value["uuid"]
         if value["type"] == "assistant":
             said = SAID_OF_ANSWER
+            get = message.get
             is_usual = (
-                message.get("role") == "assistant"
-                and message.get("type", "message") == "message"
-                and type(message.get("id", "")) is type(message.get("model", "")) is str
+                get("role") == "assistant"
+                and get("type", "message") == "message"
+                and type(get("id", "")) is type(get("model", "")) is str
             )
         else:
             said = SAID_OF_MESSAGE
@@ -388,13 +398,6 @@ class ClaudeSession:
         if value is not record.value:
             fields["carrier"] = _carrier(record.value, common)
         return record.origin(TOOL, key, fields)
-
-
-def _sibling(origin: Object, key: str) -> Object:
-    return {
-        **{name: item for name, item in origin.items() if name not in ("fields", "raw", "altered")},
-        "key": key,
-    }
 
 
 def _carrier(value: Object, common: Object) -> Object:
@@ -428,12 +431,7 @@ def _block(block: Object) -> Object:
         rest = {name: item for name, item in block.items() if name not in ("type", "thinking")}
         return {"type": "reasoning", "text": block.get("thinking") or "", **rest}
     if kind == "tool_use":
-        call = {
-            "type": "tool-call",
-            "id": block.get("id"),
-            "name": block.get("name"),
-            "arguments": arguments_text(block.get("input")),
-        }
+        call = call_block(block.get("id"), block.get("name"), block.get("input"))
         if not block.keys() <= CALL_KEYS:
             rest = {name: item for name, item in block.items() if name not in CALL_KEYS}
             call = {**rest, **call}

@@ -11,7 +11,7 @@ from eventlog.drafts import SessionDraft
 from eventlog.sources import RecordTally
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, plugin, text_block
+from .conversation import HUMAN, Conversation, Object, call_block, plugin, sibling, text_block
 from .records import Record
 from .response_items import call_of, content_of, is_result, joined_text, output_of, reasoning_of
 from .times import iso_ms
@@ -124,9 +124,8 @@ class CodexSession:
         if call is not None:
             self._flush_pending()
             call_id, name, arguments = call
-            block = {"type": "tool-call", "id": call_id, "name": name, "arguments": arguments}
             origin = self._origin(record, item, "arguments", "input")
-            self._answer(record, [block], origin)
+            self._answer(record, [call_block(*call)], origin)
             part = record.origin(TOOL, f"{_key(record)}#call")
             time = self._talk.at(_time(record), part)
             self._talk.call(time, call_id, name, arguments, part)
@@ -371,7 +370,7 @@ class CodexSession:
         self._said = []
         first: int | None = None
         for position, (item, shown, source) in enumerate(parts):
-            part = origin if first is None else _sibling(origin, f"{key}#item{position}")
+            part = origin if first is None else sibling(origin, f"{key}#item{position}")
             rest = _rest_of(item, shown, is_first=first is None)
             if rest:
                 part.setdefault("fields", {})["item"] = rest
@@ -401,10 +400,7 @@ class CodexSession:
         elif call is not None or item.get("type") == "reasoning" or item.get("role") == "assistant":
             content = shown
             if call is not None:
-                call_id, name, arguments = call
-                content = [
-                    {"type": "tool-call", "id": call_id, "name": name, "arguments": arguments}
-                ]
+                content = [call_block(*call)]
             elif item.get("type") == "reasoning":
                 content = [reasoning_of(item)]
             self._talk.assistant(
@@ -427,11 +423,6 @@ def _key(record: Record) -> str:
 
 def _time(record: Record) -> int | None:
     return iso_ms(record.value.get("timestamp"))
-
-
-def _sibling(origin: Object, key: str) -> Object:
-    dropped = ("fields", "raw", "altered")
-    return {name: part for name, part in origin.items() if name not in dropped} | {"key": key}
 
 
 def _rest_of(item: Object, shown: list[JSONValue], *, is_first: bool) -> Object:

@@ -20,7 +20,16 @@ from eventlog.values import JSONValue, check_event_type
 from .records import Record, digest_of
 from .times import iso_ms
 
-__all__ = ["HUMAN", "Conversation", "Object", "plugin", "text_block"]
+__all__ = [
+    "HUMAN",
+    "Conversation",
+    "Object",
+    "arguments_text",
+    "call_block",
+    "plugin",
+    "sibling",
+    "text_block",
+]
 
 Object = dict[str, JSONValue]
 
@@ -45,6 +54,16 @@ def plugin(name: str, form: str | None = None) -> Object:
 def text_block(text: str) -> Object:
     """Return a block of text."""
     return {"type": "text", "text": text}
+
+
+def call_block(call_id: JSONValue, name: JSONValue, arguments: JSONValue) -> Object:
+    """Return a block that calls a tool."""
+    return {
+        "type": "tool-call",
+        "id": call_id,
+        "name": name,
+        "arguments": arguments_text(arguments),
+    }
 
 
 class Conversation:
@@ -421,11 +440,15 @@ def _user_data(message_id: str, content: list[JSONValue], source: Object, origin
     }
 
 
-def _part(origin: Object, part: str) -> Object:
+def sibling(origin: Object, key: str) -> Object:
     """Return the origin of another entry that comes of the same record."""
     found = {name: origin[name] for name in _PLACE if name in origin}
-    found["key"] = f"{origin['key']}#{part}"
+    found["key"] = key
     return found
+
+
+def _part(origin: Object, part: str) -> Object:
+    return sibling(origin, f"{origin['key']}#{part}")
 
 
 _PLACE: Final[tuple[str, ...]] = ("tool", "key", "digest", "line", "offset", "bytes", "at", "time")

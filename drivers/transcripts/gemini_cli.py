@@ -36,7 +36,7 @@ from eventlog.sources import (
 )
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin
+from .conversation import HUMAN, Conversation, Object, call_block, plugin
 from .documents import read_document, record_of
 from .finding import find_files, id_from_name, usual_place
 from .gemini_parts import is_plain_response, parts_of, response_text
@@ -408,14 +408,8 @@ def _answer_blocks(value: Object) -> list[JSONValue]:
     key = value.get("id")
     for position, call in enumerate(calls if type(calls) is list else []):
         if type(call) is dict:
-            blocks.append(
-                {
-                    "type": "tool-call",
-                    "id": str(call.get("id") or f"{key}/{position}"),
-                    "name": call.get("name"),
-                    "arguments": arguments_text(call.get("args")),
-                }
-            )
+            call_id = str(call.get("id") or f"{key}/{position}")
+            blocks.append(call_block(call_id, call.get("name"), call.get("args")))
     return blocks
 
 

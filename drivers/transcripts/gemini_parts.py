@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from eventlog.values import JSONValue
 
-from .conversation import Object, arguments_text, text_block
+from .conversation import Object, arguments_text, call_block, text_block
 
 __all__ = ["is_plain_response", "parts_of", "response_text"]
 
@@ -49,14 +49,9 @@ def _block(part: JSONValue) -> JSONValue:
     call = part.get("functionCall")
     if type(call) is dict:
         rest = {name: item for name, item in part.items() if name != "functionCall"}
-        return {
-            "type": "tool-call",
-            "id": str(call.get("id") or ""),
-            "name": call.get("name"),
-            "arguments": arguments_text(call.get("args")),
-            **{name: item for name, item in call.items() if name not in ("id", "name", "args")},
-            **rest,
-        }
+        more = {name: item for name, item in call.items() if name not in ("id", "name", "args")}
+        block = call_block(str(call.get("id") or ""), call.get("name"), call.get("args"))
+        return {**block, **more, **rest, "type": block["type"]}
     if type(part.get("text")) is str and "type" not in part:
         kind = "reasoning" if part.get("thought") is True else "text"
         return {"type": kind, **part}

@@ -11,7 +11,15 @@ import orjson
 from eventlog.drafts import SessionDraft
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .conversation import (
+    HUMAN,
+    Conversation,
+    Object,
+    arguments_text,
+    call_block,
+    plugin,
+    text_block,
+)
 from .records import Record, digest_of
 from .times import number_ms
 
@@ -243,12 +251,7 @@ class _Tool:
         self.status = state.get("status")
         self.ended = times.get("end", times.get("completed"))
         self.cleared = times.get("compacted")
-        self.block: Object = {
-            "type": "tool-call",
-            "id": self.call_id,
-            "name": self.name,
-            "arguments": arguments_text(self.arguments),
-        }
+        self.block = call_block(self.call_id, self.name, self.arguments)
         told = ("error" if self.status == "error" else "output", "content", "error")
         name = next((name for name in told if state.get(name) is not None), "output")
         said = state.get(name)

@@ -9,7 +9,15 @@ from typing import Final
 from eventlog.drafts import SessionDraft
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .conversation import (
+    HUMAN,
+    Conversation,
+    Object,
+    arguments_text,
+    call_block,
+    plugin,
+    text_block,
+)
 from .records import Record
 from .times import iso_ms
 
@@ -233,12 +241,7 @@ class OpenHandsSession:
         arguments = call.get("arguments", value.get("action"))
         said = ("thought", "thinking_blocks", "reasoning_content")
         origin = self._origin(record, key, *(said if _is_plain(value) else said[:1]))
-        block = {
-            "type": "tool-call",
-            "id": call_id,
-            "name": name,
-            "arguments": arguments_text(arguments),
-        }
+        block = call_block(call_id, name, arguments)
         content = [*_thinking(value), *_content(value.get("thought")), block]
         time = self._answered(record, key, content, origin, value.get("llm_response_id"))
         part = record.origin(TOOL, f"{key}#call")
@@ -370,12 +373,7 @@ class OpenHandsSession:
         thought = args.get("thought")
         arguments = {name: part for name, part in args.items() if name != "thought"}
         self._calls[key] = call_id
-        block = {
-            "type": "tool-call",
-            "id": call_id,
-            "name": name,
-            "arguments": arguments_text(arguments),
-        }
+        block = call_block(call_id, name, arguments)
         content = [*(_content(thought) if thought else []), block]
         response = metadata.get("model_response")
         response_id = response.get("id") if type(response) is dict else None

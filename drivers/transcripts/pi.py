@@ -30,7 +30,15 @@ from eventlog.sources import (
 )
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .conversation import (
+    HUMAN,
+    Conversation,
+    Object,
+    arguments_text,
+    call_block,
+    plugin,
+    text_block,
+)
 from .finding import find_files, id_from_name, usual_place
 from .headers import imported_header
 from .json_text import read_object
@@ -423,13 +431,7 @@ def _block(part: JSONValue) -> JSONValue:
             for name, item in part.items()
             if name not in ("type", "id", "name", "arguments")
         }
-        return {
-            "type": "tool-call",
-            "id": part.get("id"),
-            "name": part.get("name"),
-            "arguments": arguments_text(part.get("arguments")),
-            **rest,
-        }
+        return {**call_block(part.get("id"), part.get("name"), part.get("arguments")), **rest}
     return part
 
 

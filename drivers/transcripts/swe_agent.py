@@ -29,7 +29,7 @@ from eventlog.sources import (
 )
 from eventlog.values import JSONValue
 
-from .conversation import HUMAN, Conversation, Object, arguments_text, plugin, text_block
+from .conversation import HUMAN, Conversation, Object, call_block, plugin, text_block
 from .documents import read_document, record_of
 from .finding import expanded, find_files, id_from_name
 from .headers import imported_header
@@ -169,15 +169,7 @@ class _Session:
             calls.append((self._action, name, action))
         blocks = [
             *content,
-            *(
-                {
-                    "type": "tool-call",
-                    "id": call_id,
-                    "name": name,
-                    "arguments": arguments_text(arguments),
-                }
-                for call_id, name, arguments in calls
-            ),
+            *(call_block(*call) for call in calls),
         ]
         thought = value.get("thought")
         if rest.get("thought") is not None and content == [text_block(str(thought))]:

@@ -211,7 +211,8 @@ class MappedLog:
     def event(self, entry: Entry, seq: int) -> Event:
         """Return *entry* as the event *seq*."""
         _, kind, time, data, op, cites, content = entry
-        op = self._op(op)
+        if type(op) is Replace:
+            op = self._op(op)
         sources = tuple([self.seqs[number] for number in cites]) if cites else None
         if content is not None:
             assert type(op) is Replace
