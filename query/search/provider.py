@@ -27,6 +27,7 @@ from .parsing import Query
 
 __all__ = [
     "TIERS",
+    "UNCUT",
     "Answer",
     "CorpusRequest",
     "Match",
@@ -63,6 +64,10 @@ class Tier(IntEnum):
 
 TIERS: Final = tuple(sorted(Tier, reverse=True))
 """The tiers, best first."""
+
+
+UNCUT: Final = -1
+"""The window of a place where all matches are ranked together."""
 
 
 class Sort(StrEnum):

@@ -21,7 +21,7 @@ from .expressions import all_words, any_word
 from .ladder import Search, close_searches, ladder
 from .limits import WINDOW_DOCUMENTS, Narrowing
 from .parsing import Query
-from .provider import Match, Place, Tier
+from .provider import UNCUT, Match, Place, Tier
 from .spelling import Spelling
 
 __all__ = ["Read", "newest", "ranked", "ranked_by_time"]
@@ -36,9 +36,6 @@ SCORE: Final = "round(bm25(fts, 1.0, 0.0) * ?, 2)"
 """Negative relevance; the words count, and facets do not. The column ``rank`` takes longer."""
 
 ORDER: Final = "ORDER BY 4, d.time DESC, f.rowid DESC"
-
-UNCUT: Final = -1
-"""The window of a place where all matches are ranked together."""
 
 Row: TypeAlias = tuple[Any, ...]
 Read: TypeAlias = Callable[[str, Sequence[object]], list[Row]]

@@ -27,6 +27,7 @@ from .matching import Words
 from .parsing import Phrase, is_fuzzy_word
 from .provider import (
     TIERS,
+    UNCUT,
     Answer,
     CorpusRequest,
     Match,
@@ -147,7 +148,8 @@ class _Scan:
 
     def by_relevance(self) -> Iterator[Match]:
         """Yield the matches tier by tier."""
-        for rank, tier in enumerate(TIERS):
+        # As in an index, documents that only have a common word come last of all.
+        for rank, tier in enumerate((*TIERS, Tier.ANY)):
             if self._request.place is not None and rank < self._request.place.rank:
                 continue
             yield from self._tier(rank, tier)
@@ -184,11 +186,17 @@ class _Scan:
             return
         if tier is Tier.ANY:
             hits = self._any_hits() if len(self._request.query.parts) > 1 else []
+            common = [self.spelling.is_common(part) for part in self._request.query.parts]
+            is_last = rank == len(TIERS)
+            hits = [hit for hit in hits if _has_only(hit, common) == is_last]
         else:
             hits = [hit for hit in self._hits if hit.tier is tier]
+        place = self._request.place
+        if place is None or place.rank != rank:
+            place = Place(rank, UNCUT, None)
         for match in self._ranked(hits):
             if self._is_ahead(match, rank):
-                yield evolve(match, tier=tier, place=Place(rank, 0, None))
+                yield evolve(match, tier=tier, place=place)
 
     def _is_ahead(self, match: Match, rank: int) -> bool:
         """Whether the walk has not passed the window of a match."""
@@ -329,6 +337,13 @@ class _SessionLexicon:
 
     def at_most(self, words: Sequence[str], stop: int) -> int:
         return self.fewest(words, stop)
+
+
+def _has_only(hit: _Hit, parts: Sequence[bool]) -> bool:
+    """Whether of all that it was looked for a hit has these parts of the query only."""
+    return not any(hit.counts[len(parts) :]) and not any(
+        count and not held for count, held in zip(hit.counts, parts, strict=False)
+    )
 
 
 def _hit(match: Match, words: Words, phrases: Sequence[Phrase], tier: Tier | None) -> _Hit | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain, cycle, repeat
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -286,6 +289,30 @@ def test_a_cursor_belongs_to_its_search(memory: EventStore, query: SessionQuery)
     ):
         with raises(Code.INVALID_CURSOR):
             query.search_events(*arguments, cursor=cursor, **options)
+
+
+@pytest.mark.parametrize("sort", ["relevance", "time"])
+@pytest.mark.parametrize("typed", ["delta 雨 alpha", "betta gamma"])
+def test_a_walk_goes_on_with_any_engine(memory: EventStore, sort: Sort, typed: str) -> None:
+    """
+    An index may fail between two pages. An index ranked what has any of the words in two
+    steps, and a scan in one, so that a walk gave matches twice and lost some without a word.
+    """
+    words = ["alpha", "beta", "betas", "gamma", "delta", "雨", "雨天"]
+    random = Random(2)
+    filled(memory, [" ".join(random.choices(words, k=2)) for _ in range(40)])
+    engines = [SessionQuery(store=memory)]
+    engines.append(SessionQuery(store=memory, search=ScanProvider(DEFAULT_VOCABULARY)))
+    whole = sorted(found(engines[0], typed, limit=100, sort=sort))
+
+    for limit in (1, 2, 3, 7, 12):
+        for turns in (cycle((0, 1)), chain([0], repeat(1)), chain([1], repeat(0))):
+
+            def ask(*arguments: Any, turns: Iterator[int] = turns, **options: Any) -> Any:
+                return engines[next(turns)].search_events(*arguments, **options)
+
+            walk = walked(ask, "s1", typed, limit=limit, sort=sort)
+            assert whole == sorted(hit.seq for hit in walk)
 
 
 def test_a_walk_over_a_replaced_log_is_stale(memory: EventStore, query: SessionQuery) -> None:
