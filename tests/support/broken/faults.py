@@ -74,7 +74,7 @@ class DeletionInTwoSteps(BareSqlite):
         with self._transaction("BEGIN IMMEDIATE") as db:
             key = "(SELECT key FROM session WHERE id = ?)"
             db.execute(f"DELETE FROM event WHERE key = {key}", (session_id,))
-        time.sleep(0.003)
+        time.sleep(0.05)
         return super()._delete(session_id, forget)
 
 
@@ -85,7 +85,7 @@ class TombstoneLater(BareSqlite):
 
     def _delete(self, session_id: str, forget: bool) -> bool:
         if not forget and super()._delete(session_id, True):
-            time.sleep(0.003)
+            time.sleep(0.05)
             with self._transaction("BEGIN IMMEDIATE") as db:
                 db.execute("INSERT OR IGNORE INTO tombstone VALUES (?)", (session_id,))
             return True
