@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,11 +63,14 @@ def interrupted(at: int) -> Iterator[list[int]]:
         if count[0] == at:
             raise KeyboardInterrupt
 
+    # What other tests left is not to be collected, and its callbacks struck, in here.
+    gc.disable()
     sys.setprofile(profile)
     try:
         yield count
     finally:
         sys.setprofile(None)
+        gc.enable()
 
 
 def steps_of(call: Callable[[], object]) -> int:
