@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from secrets import token_hex
-from threading import RLock
 
 from eventlog.admission import Admission, WritableLog
 from eventlog.catalog import Catalog
 from eventlog.errors import InvalidArgument, SessionNotFound
-from eventlog.locks import unowned
+from eventlog.locks import forkable_lock, unowned
 from eventlog.log import MemoryLog, MemorySnapshot
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead
 from eventlog.snapshot import LogSnapshot
@@ -47,7 +46,7 @@ class MemoryStore(EventStore):
 
     def __init__(self, *, read_only: bool = False) -> None:
         super().__init__("memory:", read_only=read_only)
-        self._lock = RLock()
+        self._lock = forkable_lock()
         self._logs: dict[str, MemoryLog] = {}
         self._deleted: set[str] = set()
         # Being in the dict decides which sessions there are; the catalogue follows it.

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from threading import RLock
 from typing import NoReturn
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from eventlog.errors import (
     SessionExists,
     SessionNotFound,
 )
-from eventlog.locks import unowned
+from eventlog.locks import forkable_lock, unowned
 from eventlog.log import MemoryLog
 from eventlog.model import Event, HeadKey, HeadPage, SessionHead, SessionHeader
 from eventlog.observers import Observer, Observers
@@ -77,7 +76,7 @@ class LiveSessions:
             raise InvalidArgument("redact", f"must be callable, not {type(redact).__name__}")
         self._vocabulary = vocabulary
         self._redact = redact
-        self._lock = RLock()
+        self._lock = forkable_lock()
         self._sessions: dict[str, Session] = {}
         # Being in the dict decides who is live; the catalogue follows it.
         self._catalog = Catalog(lambda: [session.header for session in self])

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from threading import RLock
 from typing import NoReturn
 
 from eventlog.errors import InvalidArgument, InvalidSurface, NotPicklable, SequenceConflict
+from eventlog.locks import forkable_lock
 from eventlog.model import Event, SessionHead, SessionHeader
 from eventlog.snapshot import MeteredTables, ScanMeter, Snapshot
 from eventlog.surface import Step, apply, plan, plan_batch
@@ -41,7 +41,7 @@ class MemoryLog:
         self.header = header
         self._events: list[Event] = []
         self._tables = MemoryTables()
-        self.lock = RLock()
+        self.lock = forkable_lock()
         # True while the tables may lag behind the events or be half written. An event
         # is committed by entering the list, which nothing can interrupt; the tables
         # follow it. Found True by the next one to hold the lock, they are folded anew.

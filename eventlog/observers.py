@@ -7,11 +7,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from threading import RLock
+from os import getpid
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
+from eventlog.locks import forkable_lock
 from eventlog.model import Event
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ class Outbox:
         self._session = session
         self._observers = observers
         self._pending: deque[Event | Milestone] = deque()
-        self._telling = False
-        self._guard = RLock()
+        # The process in which a thread is telling: a forked child does not have that thread.
+        self._telling: int | None = None
+        self._guard = forkable_lock()
 
     def put(self, entry: Event | Milestone) -> None:
         """Add an entry to be told. Nobody listening, nothing is kept."""
@@ -103,17 +105,18 @@ class Outbox:
         while self._pending:
             ours = False
             try:
+                process = getpid()
                 with self._guard:
-                    if not self._telling:
+                    if self._telling != process:
                         # No signal handler runs between the two stores.
-                        self._telling = ours = True
+                        self._telling, ours = process, True
                 if not ours:
                     return
                 while self._pending:
                     self._tell_one(self._pending.popleft())
             finally:
                 if ours:
-                    self._telling = False
+                    self._telling = None
 
     def _tell_one(self, entry: Event | Milestone) -> None:
         interrupt: BaseException | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,6 +32,7 @@ from eventlog.errors import SequenceConflict, SessionExists, StoreBusy
 from eventlog.testing.contract.base import read_all
 from support import make_header, message, messages, replacement
 from support.midst import interrupted, steps_of, struck
+from support.processes import forked
 
 DATA = {"role": "user", "content": [{"type": "text", "text": "x"}]}
 
@@ -393,3 +395,96 @@ sys.exit(0 if code == 7 else 1)
 """
     done = subprocess.run([sys.executable, "-c", program], timeout=30, check=False)
     assert 0 == done.returncode
+
+
+def locks_held(live: LiveSessions, session: Session, store: MemoryStore) -> list[Any]:
+    """Every lock that a thread takes while it appends to a session, makes one, or stores."""
+    return [session._log.lock, session._outbox._guard, live._lock, store._lock]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("number", range(4))
+def test_child_of_a_fork_waits_for_no_thread_of_its_parent(number: int) -> None:
+    """
+    A child made while another thread appended to a session waited for ever, as soon as it
+    looked at that session: the thread that would have let the lock go was not copied.
+    """
+    live, store = LiveSessions(), MemoryStore()
+    session = live.create("s1")
+    store.append(make_header(), messages(1))
+    holding, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with locks_held(live, session, store)[number]:
+            holding.set()
+            go_on.wait(30)
+
+    def work() -> None:
+        told: list[int] = []
+        live.observe(lambda _, event: told.append(event.seq))
+        say(session)
+        assert [0] == told
+        check_whole(session)
+        live.create("s2")
+        assert {"s1", "s2"} == {head.header.id for head in live.heads().items}
+        assert 2 == store.append(make_header(), [message(1)])
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holding.wait(30)
+    try:
+        assert 0 == forked(work, wait_s=10)
+    finally:
+        go_on.set()
+        thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_observers_in_a_forked_child_are_told_of_its_events() -> None:
+    """
+    A child made while another thread told an event was told of no event of that session
+    any more: it left them to that thread, which it does not have.
+    """
+    live = LiveSessions()
+    session = live.create("s1")
+    telling, go_on = threading.Event(), threading.Event()
+    told: list[int] = []
+
+    def observe(_: Session, event: Event) -> None:
+        told.append(event.seq)
+        if event.seq == 0:
+            telling.set()
+            go_on.wait(30)
+
+    def work() -> None:
+        say(session)
+        assert [0, 1] == told
+
+    live.observe(observe)
+    thread = threading.Thread(target=say, args=(session,))
+    thread.start()
+    assert telling.wait(30)
+    try:
+        assert 0 == forked(work, wait_s=10)
+    finally:
+        go_on.set()
+        thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fork_within_a_write_leaves_the_lock_to_its_own_thread() -> None:
+    """
+    What forks in the midst of an append comes back to it on both sides: there the append
+    still holds its lock, and lets it go.
+    """
+    session = LiveSessions().create("s1")
+
+    def work() -> None:
+        session._log.lock.release()  # as the append would that the child comes back to
+        say(session)
+        check_whole(session)
+
+    with session._log.lock:
+        code = forked(work, wait_s=10)
+
+    assert 0 == code
