@@ -62,6 +62,8 @@ class BatchInPieces(BareSqlite):
         length = 0
         for event in events:
             length = super().append(header, [event])
+            if event is not events[-1]:
+                time.sleep(0.005)  # so that a kill falls in between
         return length
 
 
