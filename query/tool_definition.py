@@ -57,19 +57,22 @@ class ToolDefinition:
 
         Args:
             strict: Require every argument and let null stand for its default, as OpenAI's
-                strict mode has it; else all of them are optional.
+                strict mode has it, and leave out the bounds, of which not every provider's
+                strict mode knows; else all of them are optional.
         """
         properties: dict[str, dict[str, Any]] = {
             "query": {
                 "type": "string",
                 "maxLength": QUERY_CHARS_MAX,
-                "description": "Words to look for. Empty: the newest entries.",
+                "description": f"Words to look for, up to {QUERY_CHARS_MAX} characters. "
+                "Empty: the newest entries.",
             },
             "limit": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": self._limit_max,
-                "description": f"How many at most; {self._default_limit} if left out.",
+                "description": f"How many, 1 to {self._limit_max}; "
+                f"{self._default_limit} if left out.",
             },
             "cursor": {
                 "type": "string",
@@ -85,6 +88,8 @@ class ToolDefinition:
         if strict:
             for schema in properties.values():
                 schema["type"] = [schema["type"], "null"]
+                for bound in ("maxLength", "minimum", "maximum"):
+                    schema.pop(bound, None)
         return {
             "type": "object",
             "properties": properties,

@@ -361,6 +361,8 @@ def test_forms_of_the_definition(memory: EventStore, query: SessionQuery) -> Non
     assert ("session_query", True) == (function["name"], function["strict"])
     assert {*strict["properties"]} == {*strict["required"]}
     assert not strict["additionalProperties"]
+    words = {word for schema in strict["properties"].values() for word in schema}
+    assert {"type", "description", "items"} == words, "bounds are not known to all"
     assert plain == tool.mcp()["inputSchema"]
     assert tool.mcp()["annotations"]["readOnlyHint"]
     for schema in (strict, plain):
