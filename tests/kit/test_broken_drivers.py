@@ -61,7 +61,6 @@ FOUND_BY_PROGRAMS = (
     "RetryOnReopeningDoubles",
     "HeaderBySubset",
     "ExtraBySubset",
-    "ChildrenInUtf16Order",
 )
 
 # What a fault was found by need not be made small.
