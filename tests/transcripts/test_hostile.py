@@ -249,8 +249,9 @@ def test_nesting_beyond_any_depth_is_a_fault_of_its_line(tmp_path: Path) -> None
 
 def test_nesting_beyond_any_depth_is_a_fault_of_its_record(tmp_path: Path) -> None:
     """
-    A message of a document with a thousand levels, which can be read and not be written
-    again: it cost the whole document. The others are imported.
+    A message of a document with a thousand levels, which can be read, and on some Pythons
+    not be written again: it cost the whole document. The others are imported; where it can
+    be written it is kept as a text.
     """
     message = '{"id":"m%d","type":"user","content":%s}'
     contents = ('"one"', "[" * 1000 + "]" * 1000, '"three"')
@@ -260,8 +261,11 @@ def test_nesting_beyond_any_depth_is_a_fault_of_its_record(tmp_path: Path) -> No
     with open_store("memory:") as store:
         account = imported(store, "gemini-cli", path, refused=True)
 
-        assert ["malformed"] == [fault.kind for fault in account.faults]
-        assert {"messages/0", "messages/2", "/"} == places_of(store)
+        refused, altered = account.records.refused, account.records.altered
+        assert refused + altered == 1
+        assert ["malformed"] * refused == [fault.kind for fault in account.faults]
+        kept = {"messages/1"} if altered else set()
+        assert {"messages/0", "messages/2", "/"} | kept == places_of(store)
 
 
 def test_b6_a_byte_order_mark_is_no_part_of_the_first_record(tmp_path: Path) -> None:
