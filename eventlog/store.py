@@ -441,7 +441,7 @@ class EventStore(ABC):
         Cost: one pass over the log, streaming.
 
         Raises:
-            SessionNotFound: The store has no such session.
+            SessionNotFound: The store has no such session, or none any more.
         """
         self._check_open()
         check_session_id(session_id, path="session_id")

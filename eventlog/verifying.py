@@ -7,6 +7,7 @@ A driver that knows its medium names damage closer than this can.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from eventlog.errors import CorruptLog, EventLogError, InvalidSurface, SessionNotFound
@@ -126,7 +127,8 @@ def verified(store: EventStore) -> Iterator[Finding]:
         except EventLogError as error:
             yield finding_of(error, head.header.id)
             continue
-        yield from _verified_log(snapshot)
+        with suppress(SessionNotFound):  # deleted meanwhile
+            yield from _verified_log(snapshot)
 
 
 def _verified_log(snapshot: LogSnapshot) -> Iterator[Finding]:
@@ -143,6 +145,8 @@ def _verified_log(snapshot: LogSnapshot) -> Iterator[Finding]:
         return
     try:
         stored = snapshot.nodes()
+    except SessionNotFound:
+        raise
     except EventLogError as error:
         yield finding_of(error, session_id)
         return
@@ -153,7 +157,12 @@ def _verified_log(snapshot: LogSnapshot) -> Iterator[Finding]:
 
 
 def salvaged(snapshot: LogSnapshot) -> Iterator[Event | Gap]:
-    """Give the events of *snapshot*, with a gap for each stretch that cannot be read."""
+    """
+    Give the events of *snapshot*, with a gap for each stretch that cannot be read.
+
+    Raises:
+        SessionNotFound: It was deleted meanwhile.
+    """
     gap: tuple[int, CorruptLog] | None = None
     seq = 0
     for item in _pieces(snapshot, 0, snapshot.length):
@@ -196,8 +205,6 @@ def _pieces(snapshot: LogSnapshot, start: int, stop: int) -> Iterator[Sequence[E
         first, last = pending.pop()
         try:
             yield snapshot.read(first, last)
-        except SessionNotFound:
-            return  # deleted meanwhile
         except CorruptLog as error:
             if last - first == 1:
                 yield error

@@ -9,20 +9,27 @@ from collections.abc import Iterator
 import lmdb
 from attrs import evolve
 
+from eventlog.errors import SessionNotFound
 from eventlog.findings import Gap
 from eventlog.model import Event
 
 from .environment import Environment
 from .handle import Databases
 from .layout import Damaged, SessionRow
-from .logs import session_row
+from .logs import check_alive, session_row
 from .verifying import claimed_ordinal, stored_events
 
 __all__ = ["salvaged"]
 
 
 def salvaged(environment: Environment, session_id: str) -> Iterator[Event | Gap] | None:
-    """Return a session's events, with a gap wherever they do not continue; None without it."""
+    """
+    Return a session's events, with a gap wherever they do not continue; None without it.
+
+    Raises:
+        SessionNotFound: Once it is read: the session was deleted meanwhile, and what is
+            missing was not lost.
+    """
     gap: Gap | None = None
     length: int | None = None
     with environment.reading() as reading:
@@ -38,7 +45,7 @@ def salvaged(environment: Environment, session_id: str) -> Iterator[Event | Gap]
             value = reading.transaction.get(session_id.encode(), db=databases.sessions)
             ordinals = _unclaimed(reading.transaction, databases, value or b"")
             gap = Gap("header", None, None, detail=damage.detail)
-    return _walk(environment, ordinals, length, gap)
+    return _walk(environment, session_id, ordinals, length, gap)
 
 
 def _unclaimed(
@@ -58,6 +65,7 @@ def _unclaimed(
 
 def _walk(
     environment: Environment,
+    session_id: str,
     ordinals: list[int],
     length: int | None,
     gap: Gap | None,
@@ -73,11 +81,25 @@ def _walk(
                 gap = gap or Gap("event", stored.seq, None, detail=stored.detail)
             else:
                 if gap is not None:
+                    _check_alive(environment, session_id, ordinals)
                     yield evolve(gap, next_seq=stored.seq)
                     gap = None
                 yield stored.event
             expected = stored.seq + 1
     if gap is None and length is not None and expected < length:
         gap = Gap("event", expected, None, detail="events are missing")
+    if gap is not None or length is None:
+        _check_alive(environment, session_id, ordinals)
     if gap is not None:
         yield gap
+
+
+def _check_alive(environment: Environment, session_id: str, ordinals: list[int]) -> None:
+    with environment.reading() as reading:
+        if reading.databases is None:
+            raise SessionNotFound(session_id)
+        for ordinal in ordinals:
+            try:
+                check_alive(reading.transaction, reading.databases, session_id, ordinal)
+            except Damaged:
+                pass  # its row is there

@@ -5,6 +5,7 @@ and repairing changes nothing that is sound.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -68,6 +69,22 @@ class CareContract(ContractBase):
         for session_id in ("unknown", "gone"):
             with pytest.raises(SessionNotFound):
                 list(store.salvage(session_id))
+
+    def test_h9_what_is_deleted_meanwhile_is_no_gap(self, store: EventStore) -> None:
+        """
+        A log that is deleted, and begun anew, while it is salvaged is given whole or is gone.
+        """
+        events = [note(seq) for seq in range(3_000)]
+        store.append(make_header(), events)
+        pieces = store.salvage("s1")
+        found = [next(pieces)]
+        store.delete("s1", forget=True)
+        store.append(make_header(created_at=2), messages(2))
+
+        with suppress(SessionNotFound):
+            found += pieces
+            assert events == found
+        assert found == events[: len(found)]
 
     def test_damage_is_found_and_salvaged_around(self, root: Path) -> None:
         """
