@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from threading import RLock
 from weakref import WeakSet
 
-from attrs import evolve
-
 from eventlog.errors import EventLogError, SessionNotFound, StoreReadOnly, StoreUnavailable
 from eventlog.fold_cache import FoldCache
 from eventlog.model import Event
@@ -106,15 +104,19 @@ class Logs:
         Raises:
             SessionNotFound: There is none, or another one has the id.
         """
-        file = self.open(session_id)
-        if file is None:
-            raise SessionNotFound(session_id)
-        with file:
-            layout = self.survey(file)
-            self.meter.probes += 1
-            if identity is not None and layout.identity != identity:
+        while True:
+            file = self.open(session_id)
+            if file is None:
                 raise SessionNotFound(session_id)
-            yield file, layout
+            with file:
+                layout = self.survey(file)
+                self.meter.probes += 1
+                if identity is None or layout.identity == identity:
+                    yield file, layout
+                    return
+                if _counts(file):
+                    raise SessionNotFound(session_id)
+                # Archived, taken out or deleted since it was opened: there is another file.
 
     def survey(self, file: LogFile) -> Layout:
         """
@@ -129,10 +131,13 @@ class Logs:
             moved = known is not None and _was_moved(file, known)
             layout = survey(file, known=known, facts=facts, moved=moved)
             if moved and known is not None:
-                if _is_older(layout, known) and not _counts(file):
-                    return evolve(layout, identity=known.identity)
-                if layout.identity == known.identity and not is_at(file.fd, file.path):
-                    return layout  # not kept in mind: the next one finds another file
+                # Opened before it was archived, taken out or deleted: not kept in mind, as
+                # the next one finds another file.
+                if layout.identity == known.identity:
+                    if not is_at(file.fd, file.path):
+                        return layout
+                elif _is_like(layout, known) and not _counts(file):
+                    return layout
             if layout is not known:
                 self.remember(file.stem, layout)
         return layout
@@ -253,13 +258,9 @@ def _was_moved(file: LogFile, known: Layout) -> bool:
     return file.archived or known.facts.archived or not is_at(file.fd, file.path)
 
 
-def _is_older(layout: Layout, known: Layout) -> bool:
-    """Tell whether a log was opened before it was archived, or taken out, and then grew."""
-    return (
-        layout.identity != known.identity
-        and layout.facts.digest == known.facts.digest
-        and layout.length <= known.length
-    )
+def _is_like(layout: Layout, known: Layout) -> bool:
+    """Tell whether a log may be what *known* was before it grew."""
+    return layout.facts.digest == known.facts.digest and layout.length <= known.length
 
 
 _all_logs: WeakSet[Logs] = WeakSet()

@@ -233,6 +233,13 @@ def _tidied(logs: Logs, finding: Finding, path: str) -> list[Finding]:
     with _refusals(path), contextlib.suppress(FileNotFoundError), ExitStack() as held:
         held.enter_context(PathLock(log, logs.lock_wait_s))
         try:
+            if name.endswith(ARCHIVE_SUFFIX) and finding.change.action != "delete":
+                # Whoever archives holds the lock of the log beside which this was left.
+                counting = LogFile(log, id_of(stem), logs.meter, writing=True)
+                counting.lock(logs.lock_wait_s)
+                held.callback(counting.close)
+                if not is_at(counting.fd, log):
+                    return []
             file = LogFile(path, id_of(stem), logs.meter, writing=True)
         except CorruptLog:
             return [evolve(finding, change=None)]  # no file at all: for a person
@@ -243,12 +250,9 @@ def _tidied(logs: Logs, finding: Finding, path: str) -> list[Finding]:
         if finding.change.action == "delete":
             if not logs.is_deleted(stem):
                 return []
-        elif name.endswith(UNFINISHED):
-            if is_at(file.fd, log):
-                # The log under a second name: appends to it would change a backup.
-                finding = evolve(finding, change=Change("delete"))
-        elif not os.path.lexists(log):
-            return []
+        elif name.endswith(UNFINISHED) and is_at(file.fd, log):
+            # The log under a second name: appends to it would change a backup.
+            finding = evolve(finding, change=Change("delete"))
         assert finding.change is not None
         if finding.change.action == "delete":
             os.unlink(path)

@@ -31,7 +31,7 @@ from .appending import LockedLog
 from .archived import ARCHIVE_SUFFIX, open_log
 from .catalogue import list_folder
 from .feed import changes_since
-from .layout import Layout
+from .layout import HeaderFacts, Layout
 from .locking import PathLock
 from .logs import Logs
 from .medium import LogFile, sync_folder
@@ -193,7 +193,7 @@ class JsonlStore(EventStore):
             except (EventLogError, OSError) as error:
                 faults.append(catalogue.lose(stem, path, error))
                 continue
-            if listed != layout.facts:
+            if listed is None or _place_of(listed) != _place_of(layout.facts):
                 return None
             self.meter.records += 1
             items.append(layout.head)
@@ -252,17 +252,19 @@ class JsonlStore(EventStore):
         tombstone = logs.path(stem, TOMBSTONE_SUFFIX)
         with self._held(session_id), logs.locked(session_id) or nullcontext() as file:
             was_deleted = logs.is_deleted(stem)
+            last: list[str] = []
             if file is not None:
                 # First the tombstone: whatever fails from here on, the session is gone.
                 write_tombstone(tombstone, session_id)
                 logs.forget(stem)
-                # Without the log's lock they are not ours: one may have appeared.
-                _remove(logs.path(stem, LOG_SUFFIX))
-                _remove(logs.path(stem, LOG_SUFFIX + ARCHIVE_SUFFIX))
+                # Last the file whose lock we hold. Behind that others may forget the session
+                # and begin it anew, and what is there is theirs.
+                log = logs.path(stem, LOG_SUFFIX)
+                last = sorted((log, log + ARCHIVE_SUFFIX), key=lambda path: path == file.path)
             if file is not None or was_deleted:
-                for path in (logs.path(stem, TORN_SUFFIX), *self._backups(stem)):
-                    _remove(path)
                 self._remove_unfinished(session_id)
+                for path in (logs.path(stem, TORN_SUFFIX), *self._backups(stem), *last):
+                    _remove(path)
             if forget:
                 _remove(tombstone, otherwise="the session is deleted, but not forgotten")
             if file is not None or was_deleted:
@@ -291,6 +293,11 @@ class JsonlStore(EventStore):
             return [f"{self.root}/{name}" for name in backups_of(stem, os.listdir(self.root))]
         except OSError as error:
             raise refusal(error, self.root) from error
+
+
+def _place_of(facts: HeaderFacts) -> tuple[object, ...]:
+    """Return what decides where a log stands in the listings."""
+    return HeadKey.from_header(facts.header).sort_key, facts.header.parent_session
 
 
 def _reopened(root: str, read_only: bool, lock_wait_s: float) -> JsonlStore:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Final
 
 from eventlog.errors import EventLogError
@@ -40,14 +41,14 @@ def verified(logs: Logs) -> Iterator[Finding]:
     for stem in sorted(listing.tombstones):
         for suffix in (LOG_SUFFIX, LOG_SUFFIX + ARCHIVE_SUFFIX):
             path = logs.path(stem, suffix)
-            if _is_left(logs, path) and logs.is_deleted(stem):
+            if _are_left(logs, path, deleted=stem) and logs.is_deleted(stem):
                 detail = "the session is deleted, but its log is still there"
                 change = Change("delete")
                 yield Finding("leftover", id_of(stem), path, detail=detail, change=change)
     for stem in sorted(listing.archives.keys() & listing.logs.keys()):
         archive = listing.archives[stem]
         log = listing.logs[stem]
-        if log is not archive and _is_left(logs, log.path) and _is_left(logs, archive.path):
+        if log is not archive and _are_left(logs, log.path, archive.path):
             detail = "the log is there as well, and counts"
             change = Change("set-aside")
             yield Finding("leftover", id_of(stem), archive.path, detail=detail, change=change)
@@ -55,12 +56,22 @@ def verified(logs: Logs) -> Iterator[Finding]:
         yield from _verified_log(logs, stem, listing.logs[stem].path)
 
 
-def _is_left(logs: Logs, path: str) -> bool:
-    """Tell whether a file is there, and nobody is at work on it just now."""
+def _are_left(logs: Logs, *paths: str, deleted: str | None = None) -> bool:
+    """
+    Tell whether files are there at once, and nobody is at work on one of them just now.
+
+    Args:
+        deleted: The session that has to be deleted while they are there.
+    """
     try:
-        with LogFile(path, None, logs.meter) as file:
-            # Looked at in this order: whoever was at work may have come to its end.
-            return owner_of(file.fd) is None and is_at(file.fd, path)
+        with ExitStack() as stack:
+            files = [stack.enter_context(LogFile(path, None, logs.meter)) for path in paths]
+            # Looked at in this order: whoever deletes, or was at work, may come to its end.
+            return (
+                (deleted is None or logs.is_deleted(deleted))
+                and all(owner_of(file.fd) is None for file in files)
+                and all(is_at(file.fd, file.path) for file in files)
+            )
     except FileNotFoundError:
         return False
     except (EventLogError, OSError):

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from eventlog.drivers.jsonl import JsonlStore, logs, repairing
+from eventlog.drivers.jsonl.archived import open_log
+from eventlog.drivers.jsonl.catalogue import list_folder
 from eventlog.drivers.jsonl.locking import FileLock
 from eventlog.drivers.jsonl.verifying import verified
-from eventlog.drivers.jsonl.writing import claimed, write_tombstone
+from eventlog.drivers.jsonl.writing import claimed, is_at, write_tombstone
 from eventlog.errors import SequenceConflict, SessionDeleted, SessionNotFound, StoreBusy
 from eventlog.findings import Change, Finding
 from support import make_header, message, messages, replacement
@@ -261,3 +263,130 @@ def test_many_create_and_delete_one_session(tmp_path: Path) -> None:
     assert set(files_in(tmp_path)) <= {"s1.jsonl", "s1.deleted"}
     with JsonlStore(tmp_path) as store:
         assert [] == list(store.verify())
+
+
+def test_deleting_leaves_an_archive_that_appeared_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Deleting removed the log, and with it let go of the session's lock, before the archive
+    that might have stood beside it. One that another process had made of a new session by
+    then was lost, though all in it was acknowledged.
+    """
+
+    def begin_anew() -> None:
+        with JsonlStore(tmp_path) as other:
+            other.delete("s1", forget=True)
+            other.append(make_header(), messages(2))
+            other.archive("s1")
+
+    store = JsonlStore(tmp_path)
+    store.append(make_header(), messages(1))
+    monkeypatch.setattr(os, "unlink", followed_by(os.unlink, begin_anew))
+    store.delete("s1")
+
+    assert messages(2) == store.snapshot("s1").read(0, 2)
+
+
+def test_another_log_with_the_same_header_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A log that was begun anew, and gone again between its opening and the look at it, was
+    taken for the old one before it grew, and told to be truncated.
+    """
+
+    def begin_anew() -> None:
+        with JsonlStore(tmp_path) as other:
+            other.delete("s1", forget=True)
+            other.append(make_header(), messages(2))
+
+    def delete() -> None:
+        with JsonlStore(tmp_path) as other:
+            other.delete("s1", forget=True)
+
+    store = JsonlStore(tmp_path)
+    store.append(make_header(), messages(4))
+    snapshot = store.snapshot("s1")
+    with open(tmp_path / "s1.jsonl"):  # its inode is not used again
+        in_child(begin_anew)
+    monkeypatch.setattr(logs.Logs, "open", followed_by(logs.Logs.open, delete))
+
+    with pytest.raises(SessionNotFound):
+        snapshot.read(0, 4)
+
+
+def test_log_that_moves_and_grows_is_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Archived, taken out and longer since it was opened, it is the same log.
+    """
+
+    def move() -> None:
+        with JsonlStore(tmp_path) as other:
+            other.archive("s1")
+            other.append(make_header(), messages(2, start=4))
+
+    store = JsonlStore(tmp_path)
+    store.append(make_header(), messages(4))
+    snapshot = store.snapshot("s1")
+    monkeypatch.setattr(logs.Logs, "open", followed_by(logs.Logs.open, move))
+
+    assert messages(4) == snapshot.read(0, 4)
+    assert messages(6) == store.snapshot("s1").read(0, 6)
+
+
+def test_listing_does_not_wait_for_files_to_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A log that is another file at each look, with the same header, has its place all the
+    same: the listing was told to be unavailable.
+    """
+
+    def move() -> None:
+        with JsonlStore(tmp_path) as other:
+            if not os.path.lexists(tmp_path / "s1.jsonl.zst"):
+                other.archive("s1")
+            else:
+                length = other.snapshot("s1").length
+                other.append(make_header(), [message(length)])
+
+    def open_moved(*args: Any) -> Any:
+        in_child(move)
+        return open_log(*args)
+
+    store = JsonlStore(tmp_path)
+    store.append(make_header(), messages(1))
+    assert ["s1"] == [head.header.id for head in store.heads().items]
+    monkeypatch.setattr("eventlog.drivers.jsonl.store.open_log", open_moved)
+
+    assert ["s1"] == [head.header.id for head in store.heads().items]
+
+
+def test_log_of_a_session_that_is_deleted_later_is_not_left_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A session that was forgotten, begun anew and deleted while verifying looked for its log
+    and its tombstone was told to have left its log behind.
+    """
+
+    def begin_anew() -> None:
+        with JsonlStore(tmp_path) as other:
+            other.delete("s1", forget=True)
+            other.append(make_header(), messages(1))
+
+    def delete() -> None:
+        with JsonlStore(tmp_path) as other:
+            other.delete("s1")
+
+    store = JsonlStore(tmp_path)
+    store.append(make_header(), messages(1))
+    store.delete("s1")
+    verifying = "eventlog.drivers.jsonl.verifying"
+    monkeypatch.setattr(f"{verifying}.list_folder", followed_by(list_folder, begin_anew))
+    monkeypatch.setattr(f"{verifying}.is_at", followed_by(is_at, delete))
+
+    assert [] == list(store.verify())
