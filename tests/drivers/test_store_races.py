@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from eventlog import Event, EventStore, open_store
 from eventlog.errors import InvalidSurface, SequenceConflict, SessionDeleted, SessionNotFound
-from support import make_header, message, replacement
+from support import IN_MEMORY, make_header, message, replacement
 from support.jsonl import Child
 
 PROCESSES = 4
@@ -76,13 +77,23 @@ def worker(url: str, seed: int, seconds: float) -> Callable[[Callable[[Any], Non
     return run
 
 
+@pytest.fixture(params=["disk", pytest.param("memory", marks=pytest.mark.long)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Where the store lies: in memory, files come and go so fast that other races show."""
+    if request.param == "disk":
+        yield tmp_path
+    else:
+        with TemporaryDirectory(prefix="races-", dir=IN_MEMORY) as folder:
+            yield Path(folder)
+
+
 @pytest.mark.parametrize(
     "seconds", [pytest.param(1.5, id="short"), pytest.param(20, id="long", marks=pytest.mark.long)]
 )
 @pytest.mark.parametrize("scheme", ["lmdb", "jsonl"])
-def test_everything_at_once(tmp_path: Path, scheme: str, seconds: float) -> None:
+def test_everything_at_once(place: Path, scheme: str, seconds: float) -> None:
     """Only the contract's own conflicts are told, nothing is damaged, nothing is left over."""
-    url = f"{scheme}:{tmp_path / 'store'}"
+    url = f"{scheme}:{place / 'store'}"
     children = [Child(worker(url, seed, seconds)) for seed in range(PROCESSES)]
     try:
         assert ["done"] * PROCESSES == [child.told() for child in children]
