@@ -5,11 +5,10 @@ Giving all of one log that can be read.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 from attrs import evolve
 
-from eventlog.errors import CorruptLog
+from eventlog.errors import CorruptLog, SessionNotFound
 from eventlog.findings import Gap
 from eventlog.model import Event
 
@@ -28,13 +27,16 @@ def salvaged(logs: Logs, session_id: str) -> Iterator[Event | Gap]:
     """
     Yield the events of a log with a gap wherever they do not continue.
 
-    The file is open from the first event asked for to the last. Null case: a log that was
-    deleted by then gives nothing.
+    The file is open from the first event asked for to the last.
+
+    Raises:
+        SessionNotFound: It was deleted by then.
     """
     file = logs.open(session_id)
-    with file or nullcontext() as opened:
-        if opened is not None:
-            yield from _salvaged(opened)
+    if file is None:
+        raise SessionNotFound(session_id)
+    with file:
+        yield from _salvaged(file)
 
 
 def _salvaged(file: LogFile) -> Iterator[Event | Gap]:

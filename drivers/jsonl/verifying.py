@@ -41,7 +41,7 @@ def verified(logs: Logs) -> Iterator[Finding]:
     for stem in sorted(listing.tombstones):
         for suffix in (LOG_SUFFIX, LOG_SUFFIX + ARCHIVE_SUFFIX):
             path = logs.path(stem, suffix)
-            if _are_left(logs, path, deleted=stem) and logs.is_deleted(stem):
+            if _are_left(logs, path, deleted=stem):
                 detail = "the session is deleted, but its log is still there"
                 change = Change("delete")
                 yield Finding("leftover", id_of(stem), path, detail=detail, change=change)
@@ -75,7 +75,7 @@ def _are_left(logs: Logs, *paths: str, deleted: str | None = None) -> bool:
     except FileNotFoundError:
         return False
     except (EventLogError, OSError):
-        return True
+        return deleted is None or logs.is_deleted(deleted)
 
 
 def _verified_log(logs: Logs, stem: str, path: str) -> Iterator[Finding]:
